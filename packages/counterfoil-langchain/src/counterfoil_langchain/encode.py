@@ -1,0 +1,176 @@
+"""LangChain and LangGraph objects in canonical form: one digest for a message however it was reached.
+
+The normal form of a message (``shared/spec/values.md``, ``$msg``) has its type, content blocks, name, tool calls, status and
+other payload fields, and none of the volatile ones: no id (but a RemoveMessage's), no response metadata, no usage.
+"""
+
+from __future__ import annotations
+
+import marshal
+import sys
+from collections.abc import Callable
+from typing import Any, Final
+
+from langchain_core.messages import BaseMessage, RemoveMessage
+
+from counterfoil import values
+
+__all__ = ["control", "encode_message", "message_key", "raw_of", "register"]
+
+_VOLATILE: Final = frozenset({"id", "response_metadata", "usage_metadata", "example", "tool_call_chunks", "chunk_position"})
+_KNOWN: Final = _VOLATILE | {
+    "additional_kwargs",
+    "artifact",
+    "content",
+    "invalid_tool_calls",
+    "name",
+    "role",
+    "status",
+    "tool_call_id",
+    "tool_calls",
+    "type",
+}
+_CARRIED: Final = frozenset({"tool_call", "tool_use", "function_call", "tool_call_chunk"})
+"""Content blocks that repeat what ``tool_calls`` says."""
+
+Go = Callable[[object], object]
+
+
+def register() -> None:
+    """Teach the core LangChain's messages."""
+    values.register(BaseMessage, encode_message, key=message_key)
+
+
+_control: tuple[type, type, type] | None = None
+
+
+def control() -> tuple[type, type, type] | None:
+    """LangGraph's Command, Send and Interrupt once the application has imported them; the core learns them then.
+
+    Never imports LangGraph: the handler is made while LangChain itself is being imported.
+    """
+    global _control
+    if _control is None:
+        module = sys.modules.get("langgraph.types")
+        command, send = getattr(module, "Command", None), getattr(module, "Send", None)
+        interrupt = getattr(module, "Interrupt", None)
+        if command is None or send is None or interrupt is None:
+            return None
+        values.register(command, _command)
+        values.register(send, _send)
+        values.register(interrupt, _interrupt)
+        _control = (command, send, interrupt)
+    return _control
+
+
+def encode_message(message: Any, go: Go) -> object:
+    """``{"$msg": {...}}``: the message's payload without volatile fields."""
+    fields = message.__dict__
+    out: dict[str, object] = {
+        "content": [go(block) for block in blocks(fields.get("content"))],
+        "type": str(fields.get("type", "")).removesuffix("MessageChunk").lower(),
+    }
+    for name in ("name", "role", "tool_call_id", "artifact"):
+        value = fields.get(name)
+        if value is not None and value != "":
+            out[name] = go(value)
+    if fields.get("status") == "error":
+        out["status"] = "error"
+    calls = fields.get("tool_calls")
+    if calls:
+        out["tool_calls"] = [go({"args": call["args"], "id": call["id"], "name": call["name"]}) for call in calls]
+    if fields.get("invalid_tool_calls"):
+        out["invalid_tool_calls"] = go(fields["invalid_tool_calls"])
+    extra = {key: value for key, value in (fields.get("additional_kwargs") or {}).items() if value is not None}
+    if extra:
+        out["additional_kwargs"] = go(extra)
+    others = {key: value for key, value in fields.items() if key not in _KNOWN}
+    others.update(getattr(message, "__pydantic_extra__", None) or {})
+    if others:
+        out["extra"] = go(others)
+    if isinstance(message, RemoveMessage):
+        out["id"] = go(fields.get("id"))
+    return {"$msg": out}
+
+
+def blocks(content: Any) -> list[Any]:
+    """Content as a list of blocks; stream positions, empty texts and repeated tool calls left out."""
+    out: list[Any] = []
+    for block in [content] if isinstance(content, str) else content if isinstance(content, list) else []:
+        if isinstance(block, str):
+            block = {"type": "text", "text": block}
+        if type(block) is dict:
+            block = {
+                key: value
+                for key, value in block.items()
+                if key != "index" and not (key == "id" and str(value).startswith("lc_"))
+            }
+            if block.get("type") == "text" and not block.get("text"):
+                continue
+            if block.get("type") in _CARRIED:
+                continue
+            block = _image(block)
+        out.append(block)
+    return out
+
+
+def _image(block: dict[str, Any]) -> dict[str, Any]:
+    """The spellings of an inline image or file as one: tracing rewrites them to older shapes."""
+    url = (block.get("image_url") or {}).get("url") if isinstance(block.get("image_url"), dict) else None
+    if block.get("type") == "image_url" and isinstance(url, str) and url.startswith("data:"):
+        mime, _, data = url[5:].partition(";base64,")
+        return {"base64": data, "mime_type": mime, "type": "image"}
+    if block.get("source_type") == "base64" and "data" in block:
+        rest = {key: value for key, value in block.items() if key not in ("source_type", "data")}
+        return {**rest, "base64": block["data"]}
+    return block
+
+
+def message_key(message: Any) -> object:
+    """A key that is equal only for messages of equal normal form, or None when there is no cheap one.
+
+    ``marshal`` (version 2) is exact for JSON types: unlike JSON it keeps 1, 1.0 and True, NaN and tuples apart.
+    """
+    fields = message.__dict__
+    if fields.get("artifact") is not None or getattr(message, "__pydantic_extra__", None):
+        return None
+    content = fields.get("content")
+    try:
+        return (
+            type(message),
+            content if type(content) is str else marshal.dumps(content, 2),
+            fields.get("name"),
+            fields.get("tool_call_id"),
+            fields.get("status"),
+            _packed(fields.get("tool_calls")),
+            _packed(fields.get("invalid_tool_calls")),
+            _packed(fields.get("additional_kwargs")),
+            fields.get("id") if isinstance(message, RemoveMessage) else None,
+            fields.get("role"),
+        ) if len(fields.keys() - _KNOWN) == 0 else None
+    except ValueError:
+        return None
+
+
+def _packed(value: object) -> bytes | None:
+    return marshal.dumps(value, 2) if value else None
+
+
+def raw_of(message: Any) -> dict[str, Any]:
+    """What the normal form leaves out of a message: the delta that rebuilds the original."""
+    fields = message.__dict__
+    found = {name: fields.get(name) for name in ("id", "response_metadata", "usage_metadata")}
+    return {name: value for name, value in found.items() if value}
+
+
+def _command(command: Any, go: Go) -> object:
+    fields = {name: getattr(command, name, None) for name in ("goto", "graph", "resume", "update")}
+    return {"$command": {name: go(value) for name, value in fields.items() if value not in (None, ())}}
+
+
+def _send(send: Any, go: Go) -> object:
+    return {"$send": {"arg": go(send.arg), "node": go(send.node)}}
+
+
+def _interrupt(interrupt: Any, go: Go) -> object:
+    return {"$interrupt": {"value": go(getattr(interrupt, "value", None))}}

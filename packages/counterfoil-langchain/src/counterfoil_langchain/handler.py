@@ -1,0 +1,334 @@
+"""The callback handler: sees what LangChain tells, records it before it returns, and never disturbs the application."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import os
+from collections.abc import Callable
+from typing import Any, TypeVar
+from uuid import UUID
+
+from langchain_core.callbacks import BaseCallbackHandler
+
+from counterfoil import autostart
+from counterfoil.errors import ConfigError
+from counterfoil.recorder import Recorder
+from counterfoil_langchain import encode, models
+from counterfoil_langchain.runs import Node
+from counterfoil_langchain.tracker import Tracker, tracker_of
+
+__all__ = ["Handler"]
+
+_Method = TypeVar("_Method", bound=Callable[..., None])
+
+
+def _guarded(method: _Method) -> _Method:
+    """An internal failure becomes a loss in the log: in observe the application never notices."""
+
+    @functools.wraps(method)
+    def call(self: Handler, *args: Any, **kwargs: Any) -> None:
+        if not self.enabled:
+            return
+        try:
+            method(self, *args, **kwargs)
+        except Exception as exc:
+            self.recorder.loss(f"{method.__name__}: {type(exc).__name__}")
+
+    return call  # type: ignore[return-value]
+
+
+class Handler(BaseCallbackHandler):
+    """Records LangChain and LangGraph runs into ``evidence``; pass it in ``callbacks``, or let ``counterfoil`` install it.
+
+    Several handlers of one evidence share one log and one run tree, so that nothing is recorded twice. Raises ConfigError
+    for a mode other than ``observe``.
+    """
+
+    run_inline = True
+    raise_error = False
+
+    def __init__(
+        self,
+        evidence: str | os.PathLike[str] | None = None,
+        *,
+        mode: str = "observe",
+        recorder: Recorder | None = None,
+    ) -> None:
+        if mode != "observe":
+            raise ConfigError(
+                f"counterfoil-langchain cannot keep its word in mode {mode}",
+                code="CF-CONFIG-005",
+                where="counterfoil-langchain",
+                hint="use mode observe",
+            )
+        encode.register()
+        self.enabled = True
+        self.recorder = recorder if recorder is not None else autostart.recorder(evidence)
+        self._tracker: Tracker = tracker_of(self.recorder)
+
+    def flush(self) -> bool:
+        """Wait until everything given so far is durable; False when it is not."""
+        return self.recorder.flush()
+
+    def close(self) -> None:
+        """Write what is left and a last checkpoint, and release the log."""
+        self.enabled = False
+        self.recorder.close()
+
+    # -- chains -------------------------------------------------------------------------------------------------------
+
+    @_guarded
+    def on_chain_start(
+        self,
+        serialized: dict[str, Any] | None,
+        inputs: Any,
+        *,
+        run_id: UUID,
+        parent_run_id: UUID | None = None,
+        tags: list[str] | None = None,
+        metadata: dict[str, Any] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        """A runnable starts."""
+        self._tracker.chain(run_id, parent_run_id, _name(kwargs, serialized, "chain"), inputs, tags, metadata)
+
+    @_guarded
+    def on_chain_end(self, outputs: Any, *, run_id: UUID, **kwargs: Any) -> None:
+        """A runnable returned."""
+        tracker = self._tracker
+        node = tracker.node(run_id)
+        if node is None:
+            return
+        with tracker.lock:
+            if node.step or (node.parent is not None and node.parent.step):
+                tracker.rules.offers(outputs, node)
+        node = tracker.end(run_id)
+        if node is None or node.call is None:
+            return
+        response = self.recorder.value(outputs)
+        self.recorder.end(node.call, response=response)
+        self._after(node, response)
+
+    @_guarded
+    def on_chain_error(self, error: BaseException, *, run_id: UUID, **kwargs: Any) -> None:
+        """A runnable raised; a Command for the parent graph and an interrupt arrive here too and are no errors."""
+        node = self._tracker.end(run_id)
+        if node is None or node.call is None:
+            return
+        self._fail(node, error)
+        if node.parent is None:
+            self._tracker.forget(node)
+
+    def _after(self, node: Node, response: Any) -> None:
+        if node.caller is not None:
+            with self._tracker.lock:
+                self._tracker.rules.give_back(node, response)
+        if node.parent is None:
+            self._tracker.forget(node)
+
+    # -- models -------------------------------------------------------------------------------------------------------
+
+    @_guarded
+    def on_chat_model_start(
+        self,
+        serialized: dict[str, Any] | None,
+        messages: list[list[Any]],
+        *,
+        run_id: UUID,
+        parent_run_id: UUID | None = None,
+        metadata: dict[str, Any] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        """A chat model is about to be called."""
+        about = metadata or {}
+        params = kwargs.get("invocation_params") or {}
+        self._tracker.leaf(
+            "chat",
+            run_id,
+            parent_run_id,
+            models.model_name(params, about) or _name(kwargs, serialized, "model"),
+            lambda: models.chat_request(self.recorder, messages, params, about, self._tracker.redactor),
+            about,
+        )
+
+    @_guarded
+    def on_llm_start(
+        self,
+        serialized: dict[str, Any] | None,
+        prompts: list[str],
+        *,
+        run_id: UUID,
+        parent_run_id: UUID | None = None,
+        metadata: dict[str, Any] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        """A text model is about to be called."""
+        about = metadata or {}
+        params = kwargs.get("invocation_params") or {}
+        self._tracker.leaf(
+            "text_completion",
+            run_id,
+            parent_run_id,
+            models.model_name(params, about) or _name(kwargs, serialized, "model"),
+            lambda: models.text_request(self.recorder, prompts, params, about, self._tracker.redactor),
+            about,
+        )
+
+    @_guarded
+    def on_llm_new_token(self, token: Any, *, run_id: UUID, **kwargs: Any) -> None:
+        """A piece of a streamed answer came."""
+        node = self._tracker.node(run_id)
+        if node is not None:
+            node.tokens += 1
+
+    @_guarded
+    def on_llm_end(self, response: Any, *, run_id: UUID, **kwargs: Any) -> None:
+        """A model answered."""
+        node = self._tracker.end(run_id)
+        if node is None or node.call is None:
+            return
+        reference, about = models.chat_response(self.recorder, response)
+        if node.tokens:
+            about["chunks"] = node.tokens
+        self.recorder.end(node.call, response=reference, context=about)
+
+    @_guarded
+    def on_llm_error(self, error: BaseException, *, run_id: UUID, **kwargs: Any) -> None:
+        """A model call failed, or its stream was closed early."""
+        node = self._tracker.end(run_id)
+        if node is not None and node.call is not None:
+            about = {"chunks": node.tokens} if node.tokens else {}
+            self._fail(node, error, context=about)
+
+    # -- tools and retrievers -----------------------------------------------------------------------------------------
+
+    @_guarded
+    def on_tool_start(
+        self,
+        serialized: dict[str, Any] | None,
+        input_str: str,
+        *,
+        run_id: UUID,
+        parent_run_id: UUID | None = None,
+        metadata: dict[str, Any] | None = None,
+        inputs: dict[str, Any] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        """A tool is about to run."""
+        name = _name(kwargs, serialized, "tool")
+        request: dict[str, Any] = {"arguments": inputs if inputs is not None else input_str, "name": name}
+        call_id = kwargs.get("tool_call_id")
+        if isinstance(call_id, str):
+            request["id"] = call_id
+        self._tracker.leaf(
+            "execute_tool",
+            run_id,
+            parent_run_id,
+            name,
+            lambda: self.recorder.value(request),
+            metadata,
+            key=self._tracker.position(parent_run_id, call_id if isinstance(call_id, str) else None),
+        )
+
+    @_guarded
+    def on_tool_end(self, output: Any, *, run_id: UUID, **kwargs: Any) -> None:
+        """A tool returned: a message, a Command or any value."""
+        tracker = self._tracker
+        node = tracker.node(run_id)
+        if node is None:
+            return
+        with tracker.lock:
+            tracker.rules.offers(output, node)
+        node = tracker.end(run_id)
+        if node is None or node.call is None:
+            return
+        status = "error" if getattr(output, "status", None) == "error" else "ok"
+        self.recorder.end(node.call, response=self.recorder.value(output), status=status)
+
+    @_guarded
+    def on_tool_error(self, error: BaseException, *, run_id: UUID, **kwargs: Any) -> None:
+        """A tool raised."""
+        node = self._tracker.end(run_id)
+        if node is not None and node.call is not None:
+            self._fail(node, error)
+
+    @_guarded
+    def on_retriever_start(
+        self,
+        serialized: dict[str, Any] | None,
+        query: str,
+        *,
+        run_id: UUID,
+        parent_run_id: UUID | None = None,
+        metadata: dict[str, Any] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        """A retriever is about to search."""
+        name = _name(kwargs, serialized, "retriever")
+        self._tracker.leaf(
+            "retrieval", run_id, parent_run_id, name, lambda: self.recorder.value({"query": query}), metadata
+        )
+
+    @_guarded
+    def on_retriever_end(self, documents: Any, *, run_id: UUID, **kwargs: Any) -> None:
+        """A retriever found documents."""
+        node = self._tracker.end(run_id)
+        if node is not None and node.call is not None:
+            listed = list(documents) if isinstance(documents, (list, tuple)) else documents
+            self.recorder.end(node.call, response=self.recorder.value({"documents": listed}))
+
+    @_guarded
+    def on_retriever_error(self, error: BaseException, *, run_id: UUID, **kwargs: Any) -> None:
+        """A retriever raised."""
+        node = self._tracker.end(run_id)
+        if node is not None and node.call is not None:
+            self._fail(node, error)
+
+    # -- the rest -----------------------------------------------------------------------------------------------------
+
+    @_guarded
+    def on_custom_event(self, name: str, data: Any, *, run_id: UUID, **kwargs: Any) -> None:
+        """The application tells something of its own."""
+        node = self._tracker.node(run_id)
+        above = node.recorded() if node is not None else None
+        if above is not None and above.call is not None:
+            self.recorder.point(
+                "custom", name, parent=above.call, content={"request": self.recorder.value(data).to_dict()}
+            )
+
+    def on_interrupt(self, event: Any) -> None:
+        """LangGraph pauses; the interrupted node's own end tells it."""
+
+    def on_resume(self, event: Any) -> None:
+        """LangGraph resumes; the node that starts again tells it."""
+
+    def _fail(self, node: Node, error: BaseException, *, context: dict[str, Any] | None = None) -> None:
+        """End a call by its exception, which may be control flow, a cancellation or an error."""
+        if node.call is None:
+            return
+        status, value = _outcome(error)
+        reference = self.recorder.value(value)
+        if status in ("ok", "interrupted"):
+            self.recorder.end(node.call, response=reference, status=status, context=context)
+        else:
+            self.recorder.end(node.call, error=reference, status=status, context=context)
+
+
+def _outcome(error: BaseException) -> tuple[str, object]:
+    """(status, what to store) of an exception."""
+    names = {kind.__name__ for kind in type(error).__mro__}
+    if "ParentCommand" in names:
+        return "ok", error.args[0] if error.args else error
+    if "GraphInterrupt" in names or "NodeInterrupt" in names:
+        return "interrupted", list(error.args)
+    if isinstance(error, (asyncio.CancelledError, GeneratorExit, KeyboardInterrupt)):
+        return "cancelled", error
+    return "error", error
+
+
+def _name(kwargs: dict[str, Any], serialized: dict[str, Any] | None, default: str) -> str:
+    name = kwargs.get("name") or (serialized or {}).get("name")
+    if not name and serialized and isinstance(serialized.get("id"), list) and serialized["id"]:
+        name = serialized["id"][-1]
+    return name if isinstance(name, str) and name else default

@@ -1,0 +1,277 @@
+"""Keeps the run tree of one recorder and decides what each callback records; shared by every handler of an evidence."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Callable
+from typing import Any, Final
+from uuid import UUID
+
+from counterfoil import context, plugins
+from counterfoil.digest import Reference
+from counterfoil.recorder import Recorder
+from counterfoil_langchain.encode import control
+from counterfoil_langchain.models import Redactor
+from counterfoil_langchain.rules import Rules
+from counterfoil_langchain.runs import Graph, Node
+
+__all__ = ["Tracker", "tracker_of"]
+
+_HELD: Final = 200_000
+"""Runs remembered at most; beyond that ended roots' leftovers are dropped first."""
+
+_trackers: weakref.WeakKeyDictionary[Recorder, Tracker] = weakref.WeakKeyDictionary()
+_trackers_lock = threading.Lock()
+
+
+def tracker_of(recorder: Recorder) -> Tracker:
+    """The one tracker of a recorder, so that two handlers never record a run twice."""
+    with _trackers_lock:
+        found = _trackers.get(recorder)
+        if found is None:
+            found = _trackers[recorder] = Tracker(recorder)
+        return found
+
+
+class Tracker:
+    """Run tree, graph states and rules behind the callbacks."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self.recorder = recorder
+        self.redactor = Redactor((one.key, one.rule) for one in plugins.loaded().redactions())
+        self.lock = threading.RLock()
+        self.rules = Rules(recorder)
+        self._nodes: dict[UUID, Node] = {}
+
+    def node(self, run_id: UUID) -> Node | None:
+        """The run behind an id, while it is open."""
+        return self._nodes.get(run_id)
+
+    # -- starts -------------------------------------------------------------------------------------------------------
+
+    def chain(
+        self,
+        run_id: UUID,
+        parent_id: UUID | None,
+        name: str,
+        inputs: Any,
+        tags: list[str] | None,
+        metadata: dict[str, Any] | None,
+    ) -> None:
+        """A runnable starts: the root, a node, an agent's own graph, or something in between that is not recorded."""
+        control()
+        with self.lock:
+            node = self._enter(run_id, parent_id, name, "chain", metadata)
+            if node is None:
+                return
+            node.step = any(tag.startswith("graph:step:") for tag in tags or ())
+            if node.step and node.parent is not None:
+                self._step(node, node.parent, inputs)
+                return
+            node.agent = self.rules.starts_agent(node)
+            if node.parent is None:
+                self._root(node, inputs)
+            elif node.agent is not None and self._agent(node, node.agent, inputs):
+                return
+            else:
+                self._between(node, inputs)
+
+    def _root(self, node: Node, inputs: Any) -> None:
+        node.actor = (node.agent or node.name,)
+        node.activation = node.agent is not None
+        op = "invoke_agent" if node.activation else "invoke_workflow"
+        node.call = self.recorder.start(
+            op,
+            node.agent or node.name,
+            actor=node.actor,
+            id=node.id,
+            request=self.recorder.value(inputs),
+            context=_about(node),
+        )
+        context.enter(node.call)
+
+    def _step(self, node: Node, graph_run: Node, inputs: Any) -> None:
+        if graph_run.graph is None:
+            graph_run.graph = Graph(graph_run)
+        graph = graph_run.graph
+        self.rules.barrier(graph, node.metadata.get("langgraph_step"))
+        _positions(graph, inputs)
+        if self.rules.is_internal(node, graph_run):
+            self._between(node, inputs, key=_step_key(node.metadata))
+            return
+        node.activation = True
+        node.actor = self.rules.actor_of_step(node.name, graph_run)
+        request = self.recorder.value(inputs)
+        parents, handoffs = self.rules.accept(node, graph, request)
+        parent = graph_run.recorded()
+        node.call = self.recorder.start(
+            "step",
+            node.name,
+            actor=node.actor,
+            id=node.id,
+            parent=parent.call if parent is not None else None,
+            key=_step_key(node.metadata),
+            request=request,
+            parents=[("control", one.call) for one in parents if one.call is not None],
+            handoffs=handoffs,
+            context=_about(node),
+        )
+        graph.heads.append(node)
+        context.enter(node.call)
+
+    def _between(self, node: Node, inputs: Any, *, key: str = "") -> None:
+        """A prompt, parser, router or step inside an agent: recorded, but no actor and no activation."""
+        node.actor = node.owner
+        parent = node.parent.recorded() if node.parent is not None else None
+        node.call = self.recorder.start(
+            "chain",
+            node.name,
+            actor=node.actor,
+            id=node.id,
+            parent=parent.call if parent is not None else None,
+            key=key,
+            request=self.recorder.value(inputs),
+        )
+
+    def _agent(self, node: Node, name: str, inputs: Any) -> bool:
+        """Record an agent's own graph run; False when the node around it is the same actor."""
+        assert node.parent is not None
+        wrapper = self.rules.adopts(node, name)
+        if wrapper is not None:
+            wrapper.adopted = True
+            return False
+        caller = node.parent.enclosing()
+        node.activation = True
+        node.caller = caller
+        node.actor = (*caller.actor[:-1], name) if caller is not None else (name,)
+        request = self.recorder.value(inputs)
+        handoffs = self.rules.call(node, caller, request) if caller is not None else []
+        parent = node.parent.recorded()
+        node.call = self.recorder.start(
+            "invoke_agent",
+            name,
+            actor=node.actor,
+            id=node.id,
+            parent=parent.call if parent is not None else None,
+            request=request,
+            parents=[("call", caller.call)] if caller is not None and caller.call is not None else (),
+            handoffs=handoffs,
+            context=_about(node),
+        )
+        context.enter(node.call)
+        return True
+
+    def leaf(
+        self,
+        op: str,
+        run_id: UUID,
+        parent_id: UUID | None,
+        name: str,
+        request: Callable[[], Reference],
+        metadata: dict[str, Any] | None,
+        *,
+        key: str = "",
+    ) -> None:
+        """A model, tool or retriever starts: recorded before it does anything (on disk with durability ``call``)."""
+        with self.lock:
+            node = self._enter(run_id, parent_id, name, "tool" if op == "execute_tool" else "leaf", metadata)
+            if node is None:
+                return
+            above = node.parent.recorded() if node.parent is not None else None
+            node.actor = node.owner if node.parent is not None else (name,)
+        call = self.recorder.start(
+            op,
+            name,
+            actor=node.actor,
+            id=node.id,
+            parent=above.call if above is not None else None,
+            key=key,
+            request=request(),
+            context=_about(node),
+            wait=True,
+        )
+        node.call = call
+        context.enter(call)
+
+    def position(self, parent_id: UUID | None, tool_call_id: str | None) -> str:
+        """Where a tool call stood in the message that asked for it, for its address; empty when unknown."""
+        parent = self._nodes.get(parent_id) if parent_id is not None else None
+        if parent is None or tool_call_id is None:
+            return ""
+        for node in parent.up():
+            if node.graph is not None and tool_call_id in node.graph.positions:
+                return str(node.graph.positions[tool_call_id])
+        return ""
+
+    # -- ends ---------------------------------------------------------------------------------------------------------
+
+    def end(self, run_id: UUID) -> Node | None:
+        """Take a run out of the tree; None when it is unknown or its end came before."""
+        with self.lock:
+            node = self._nodes.pop(run_id, None)
+            if node is not None and node.parent is not None and node in node.parent.children:
+                node.parent.children.remove(node)
+            return node
+
+    def forget(self, node: Node) -> None:
+        """Drop what a root left behind (runs whose end never came and that are not recorded)."""
+        with self.lock:
+            stack = list(node.children)
+            while stack:
+                one = stack.pop()
+                stack.extend(one.children)
+                if one.call is None:
+                    self._nodes.pop(UUID(hex=one.id), None)
+
+    def _enter(
+        self, run_id: UUID, parent_id: UUID | None, name: str, kind: str, metadata: dict[str, Any] | None
+    ) -> Node | None:
+        """Put a run into the tree; None when it is there already (a handler attached twice)."""
+        if run_id in self._nodes:
+            return None
+        parent = self._nodes.get(parent_id) if parent_id is not None else None
+        node = Node(run_id.hex, parent, name, kind, metadata or {})
+        self._nodes[run_id] = node
+        if parent is not None:
+            parent.children.append(node)
+        while len(self._nodes) > _HELD:
+            self._nodes.pop(next(iter(self._nodes)))
+        return node
+
+
+def _step_key(metadata: dict[str, Any]) -> str:
+    """Step and path of a node run: equal in two equal runs, other than its id."""
+    path = metadata.get("langgraph_path")
+    key = str(metadata.get("langgraph_step", ""))
+    if isinstance(path, tuple) and path and path[0] == "__pregel_push":
+        key += "." + ".".join(str(one) for one in path[1:] if isinstance(one, (int, str, bool)))
+    return key
+
+
+def _positions(graph: Graph, inputs: Any) -> None:
+    """Remember where each tool call of the last message stands."""
+    state = inputs
+    if isinstance(inputs, dict) and isinstance(inputs.get("state"), (dict, list)):
+        state = inputs["state"]  # a single tool call sent to a tools node brings the state along
+    listed = state.get("messages") if isinstance(state, dict) else state
+    if not isinstance(listed, list):
+        return
+    for message in reversed(listed[-8:]):
+        calls = getattr(message, "tool_calls", None)
+        if calls:
+            graph.positions = {str(call.get("id")): at for at, call in enumerate(calls) if isinstance(call, dict)}
+            return
+
+
+_TOLD: Final = ("thread_id", "checkpoint_id", "checkpoint_ns", "assistant_id", "graph_id")
+
+
+def _about(node: Node) -> dict[str, Any]:
+    """Framework identifiers that do not repeat, kept beside the record."""
+    found = {name: node.metadata[name] for name in _TOLD if isinstance(node.metadata.get(name), str)}
+    found = {name: value[:256] for name, value in found.items() if value}
+    namespace = node.metadata.get("langgraph_checkpoint_ns")
+    if node.step and isinstance(namespace, str) and namespace:
+        found["checkpoint_ns"] = namespace[:1024]
+    return {"langchain": found} if found else {}

@@ -1,0 +1,88 @@
+"""Counterfoil: verified ancestry for multi-agent systems.
+
+Every prompt, tool call, model output and handoff is recorded as canonical JSON under its SHA-256 in an append-only, signed
+log; every handoff travels as a signed envelope that the receiver verifies before it acts.
+
+    import counterfoil
+    counterfoil.install("evidence")            # recording on, for every installed adapter
+    result = counterfoil.verify("evidence")    # intact, broken, incomplete or cannot-tell
+
+Names are imported at first use, so that an interpreter that records nothing pays nothing.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from counterfoil._version import __version__
+
+if TYPE_CHECKING:
+    from counterfoil import canonical, dsse, errors, hooks, keys, notes, tree, values
+    from counterfoil.autostart import install, uninstall
+    from counterfoil.context import current
+    from counterfoil.errors import CounterfoilError
+    from counterfoil.findings import Finding, Verification
+    from counterfoil.handoff import accept, open, seal
+    from counterfoil.hooks import hookimpl, hookspec
+    from counterfoil.reader import read
+    from counterfoil.recorder import Recorder
+    from counterfoil.verification import verify
+
+__all__ = [
+    "CounterfoilError",
+    "Finding",
+    "Recorder",
+    "Verification",
+    "__version__",
+    "accept",
+    "canonical",
+    "current",
+    "dsse",
+    "errors",
+    "hookimpl",
+    "hooks",
+    "hookspec",
+    "install",
+    "keys",
+    "notes",
+    "open",
+    "read",
+    "seal",
+    "tree",
+    "uninstall",
+    "values",
+    "verify",
+]
+
+_WHERE = {
+    "CounterfoilError": "errors",
+    "Finding": "findings",
+    "Recorder": "recorder",
+    "Verification": "findings",
+    "accept": "handoff",
+    "current": "context",
+    "hookimpl": "hooks",
+    "hookspec": "hooks",
+    "install": "autostart",
+    "open": "handoff",
+    "read": "reader",
+    "seal": "handoff",
+    "uninstall": "autostart",
+    "verify": "verification",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module 'counterfoil' has no attribute {name!r}")
+    if name in _WHERE:
+        found = getattr(importlib.import_module(f"counterfoil.{_WHERE[name]}"), name)
+    else:
+        found = importlib.import_module(f"counterfoil.{name}")
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return __all__

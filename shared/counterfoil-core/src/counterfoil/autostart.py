@@ -1,0 +1,236 @@
+"""Switches recording on: by ``counterfoil.install()``, or by the environment variable ``COUNTERFOIL`` with no code change.
+
+Adapters come from plugins only. One whose framework is not imported yet is installed the moment it is, so that a program
+that never uses the framework pays only for the look-up.
+"""
+
+from __future__ import annotations
+
+import atexit
+import importlib.abc
+import importlib.machinery
+import importlib.util
+import logging
+import os
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Final
+
+from counterfoil.errors import ConfigError, CounterfoilError
+from counterfoil.hooks import Instrumentation
+
+if TYPE_CHECKING:
+    from counterfoil.recorder import Recorder
+
+__all__ = ["boot", "install", "recorder", "uninstall"]
+
+_log: Final = logging.getLogger("counterfoil")
+
+
+class _State:
+    """What is installed in this process."""
+
+    recorder: Recorder | None = None
+    installed: list[Instrumentation] = []
+    finder: _Finder | None = None
+    exit_hook = False
+
+
+class _Finder(importlib.abc.MetaPathFinder):
+    """Calls back once a module has been imported; looks modules up through the finders behind it.
+
+    It stays armed until an import succeeds: a framework's lazy imports may fail in a circle at first and be tried again.
+    """
+
+    def __init__(self, wanted: dict[str, list[Callable[[], None]]]) -> None:
+        self.wanted = wanted
+        self._looking = threading.local()
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        if fullname not in self.wanted or getattr(self._looking, "name", None) == fullname:
+            return None
+        self._looking.name = fullname
+        try:
+            spec = importlib.util.find_spec(fullname)
+        finally:
+            self._looking.name = None
+        if spec is None or spec.loader is None:
+            return None
+        original = spec.loader.exec_module
+
+        def exec_module(module: ModuleType) -> None:
+            original(module)
+            for call in self.wanted.pop(fullname, []):
+                call()
+
+        spec.loader.exec_module = exec_module  # type: ignore[method-assign]
+        return spec
+
+
+def install(
+    evidence: str | os.PathLike[str] | None = None, *, mode: str | None = None, durability: str | None = None
+) -> None:
+    """Record everything every installed adapter sees in this process, into ``evidence``; idempotent.
+
+    Default evidence: ``$COUNTERFOIL``, then ``counterfoil-evidence/``. Raises ConfigError when the settings are not
+    usable or an adapter cannot keep its word in ``mode``.
+    """
+    from counterfoil.settings import load
+
+    settings = load(evidence=evidence, mode=mode, durability=durability)
+    if _State.recorder is not None:
+        if Path(_State.recorder.evidence).absolute() == Path(settings.evidence).absolute():
+            return
+        uninstall()
+    found = _instrumentations()
+    for one in found:
+        if settings.mode not in one.modes:
+            raise ConfigError(
+                f"{one.name} cannot keep its word in mode {settings.mode}",
+                code="CF-CONFIG-005",
+                where=one.name,
+                hint="use mode observe",
+            )
+    from counterfoil.recorder import Recorder
+
+    recorder = Recorder(settings.evidence, mode=settings.mode, durability=settings.durability)
+    _State.recorder = recorder
+    _on_exit()
+    _plant(found, lambda: recorder)
+
+
+def uninstall() -> None:
+    """Take every adapter out again and close the log; idempotent."""
+    if _State.finder is not None:
+        if _State.finder in sys.meta_path:
+            sys.meta_path.remove(_State.finder)
+        _State.finder = None
+    for one in _State.installed:
+        try:
+            one.uninstall()
+        except Exception as exc:
+            _log.error("counterfoil: %s could not be taken out: %s", one.name, type(exc).__name__)
+    _State.installed = []
+    recorder, _State.recorder = _State.recorder, None
+    if recorder is not None:
+        recorder.close()
+
+
+def recorder(evidence: str | os.PathLike[str] | None = None) -> Recorder:
+    """The installed recorder, or one for ``evidence``; for adapters whose handler is made by hand."""
+    from counterfoil.recorder import Recorder
+    from counterfoil.settings import load
+
+    if _State.recorder is not None and evidence is None:
+        return _State.recorder
+    settings = load(evidence=evidence)
+    wanted = Path(settings.evidence).absolute()
+    if _State.recorder is not None and Path(_State.recorder.evidence).absolute() == wanted:
+        return _State.recorder
+    found = _made.get(str(wanted))
+    if found is None or found.closed:
+        found = _made[str(wanted)] = Recorder(settings.evidence, mode=settings.mode, durability=settings.durability)
+        _on_exit()
+    return found
+
+
+_made: dict[str, Recorder] = {}
+
+
+def boot() -> None:
+    """Entry of the start-up file: never raises, says in one line on stderr why it does not record."""
+    from counterfoil.settings import OFF
+
+    if os.environ.get("COUNTERFOIL", "").lower() in OFF:
+        return
+    try:
+        _boot()
+    except CounterfoilError as exc:
+        sys.stderr.write(f"counterfoil: not recording: {exc}{f'; {exc.hint}' if exc.hint else ''}\n")
+    except Exception as exc:
+        sys.stderr.write(f"counterfoil: not recording: {type(exc).__name__}\n")
+
+
+def _boot() -> None:
+    """Plant the adapters; settings, keys and the rest are loaded when a framework is imported.
+
+    The home folder and the evidence path are taken now: an application may change HOME and its folder later.
+    """
+    evidence = os.path.abspath(os.environ["COUNTERFOIL"])
+    os.environ["COUNTERFOIL"] = evidence
+    from counterfoil import _home
+
+    _home.home()
+    found = _instrumentations()
+
+    def late() -> Recorder:
+        from counterfoil.recorder import Recorder
+        from counterfoil.settings import load
+
+        if _State.recorder is None:
+            settings = load(evidence=evidence)
+            for one in found:
+                if settings.mode not in one.modes:
+                    raise ConfigError(
+                        f"{one.name} cannot keep its word in mode {settings.mode}",
+                        code="CF-CONFIG-005",
+                        where=one.name,
+                        hint="use mode observe",
+                    )
+            _State.recorder = Recorder(settings.evidence, mode=settings.mode, durability=settings.durability)
+            _on_exit()
+        return _State.recorder
+
+    _plant(found, late)
+
+
+def _plant(found: list[Instrumentation], make: Callable[[], Recorder]) -> None:
+    wanted: dict[str, list[Callable[[], None]]] = {}
+    for one in found:
+        if one.target in sys.modules:
+            _install(one, make)
+        else:
+            wanted.setdefault(one.target, []).append(lambda one=one: _install(one, make))  # type: ignore[misc]
+    if wanted:
+        _State.finder = _Finder(wanted)
+        sys.meta_path.insert(0, _State.finder)
+
+
+def _install(one: Instrumentation, make: Callable[[], Recorder]) -> None:
+    try:
+        recorder = make()
+        recorder.capabilities[one.name] = one.capabilities()
+        one.install(recorder)
+        _State.installed.append(one)
+    except CounterfoilError as exc:
+        _log.error("counterfoil: not recording: %s%s", exc, f"; {exc.hint}" if exc.hint else "")
+    except Exception as exc:
+        _log.error("counterfoil: %s could not be installed: %s: %s", one.name, type(exc).__name__, exc)
+
+
+def _instrumentations() -> list[Instrumentation]:
+    from counterfoil import plugins
+
+    found = plugins.loaded()
+    out = found.instrumentations()
+    for broken in found.broken:
+        _log.error("counterfoil: plugin %s is broken: %s", broken.name, broken.reason)
+    return out
+
+
+def _on_exit() -> None:
+    if not _State.exit_hook:
+        _State.exit_hook = True
+        atexit.register(_close_all)
+
+
+def _close_all() -> None:
+    if _State.recorder is not None:
+        _State.recorder.close()
+    for made in list(_made.values()):
+        made.close()

@@ -1,0 +1,266 @@
+"""DSSE envelopes: who signed which bytes, nothing more.
+
+The payload comes out as the bytes that were signed; reading it is the next layer's work, after ``verify``.
+The identity of a statement is the SHA-256 of its payload, never of the envelope text, which can be spelled in
+many ways. One payload type is accepted, so no other kind of signed JSON passes for a statement.
+
+Source: DSSE 1.0.2 (secure-systems-lab), in-toto Statement v1 (payload type).
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any, Final, NoReturn, Protocol, Self
+
+from counterfoil import canonical
+from counterfoil._ed25519 import PublicKey, SigningKey
+from counterfoil.errors import CanonicalError, EnvelopeError
+
+__all__ = [
+    "MAX_ENVELOPE",
+    "PAYLOAD_TYPE",
+    "Envelope",
+    "KeySource",
+    "Signature",
+    "pae",
+]
+
+PAYLOAD_TYPE: Final = "application/vnd.in-toto+json"
+MAX_ENVELOPE: Final = 64 * 1024
+MAX_SIGNATURES: Final = 4
+MAX_KEYID: Final = 128
+_MAX_DEPTH: Final = 16
+_KEYID: Final = re.compile(r"[\x21-\x7e]{1,128}")
+_HEX_KEYID: Final = re.compile(r"[0-9a-f]{64}")
+_URL_ALPHABET: Final = str.maketrans("-_", "+/")
+
+
+class KeySource(Protocol):
+    """What ``verify`` asks for keys: a keyring, a policy, or a plain dict."""
+
+    def get(self, keyid: str, /) -> PublicKey | None:
+        """The trusted key of that keyid, or None."""
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """One signature; ``keyid`` only picks the key to try."""
+
+    keyid: str
+    sig: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Envelope:
+    """A signed payload in normalised form: signatures sorted by keyid, unknown members left out."""
+
+    payload: bytes
+    signatures: tuple[Signature, ...]
+
+    @classmethod
+    def parse(cls, data: bytes | str | Mapping[str, Any]) -> Self:
+        """Envelope from its JSON text, or from that text read already.
+
+        Raises:
+            EnvelopeError: CF-DSSE-001: larger than 64 KiB; CF-DSSE-002: not strict JSON, or members are
+                missing or of the wrong type; CF-DSSE-003: another payload type; CF-DSSE-004: not strict
+                base64; CF-DSSE-005: number of signatures, or keyids missing, malformed or repeated.
+        """
+        content = data if isinstance(data, Mapping) else _read(data)
+        payload_type, payload = content.get("payloadType"), content.get("payload")
+        if type(payload_type) is not str or type(payload) is not str:
+            _refuse("002", "an envelope has the texts payload and payloadType")
+        if payload_type != PAYLOAD_TYPE:
+            _refuse("003", f"the payload type is not {PAYLOAD_TYPE}")
+        if len(payload) > MAX_ENVELOPE:
+            _refuse_size()
+        return cls._checked(_decode(payload, "payload"), _parse_signatures(content.get("signatures")))
+
+    @classmethod
+    def sign(cls, payload: bytes, key: SigningKey) -> Self:
+        """Envelope of ``payload`` with one signature.
+
+        Raises:
+            EnvelopeError: CF-DSSE-001: larger than 64 KiB; CF-DSSE-002: the payload is empty.
+        """
+        signature = Signature(key.keyid, key.sign(pae(PAYLOAD_TYPE, payload)))
+        return cls._checked(payload, [signature])
+
+    @classmethod
+    def parse_compact(cls, text: str | bytes) -> Self:
+        """Envelope from its compact form ``payload.sig.keyid``.
+
+        Raises:
+            EnvelopeError: CF-DSSE-001: too large; CF-DSSE-006: not three parts of base64url without padding.
+        """
+        if len(text) > MAX_ENVELOPE:
+            _refuse_size()
+        try:
+            parts = (text if isinstance(text, str) else text.decode("ascii")).split(".")
+        except UnicodeDecodeError:
+            parts = []
+        if len(parts) != 3:
+            _refuse("006", "a compact envelope has three parts")
+        payload, sig, keyid = (_decode_url(part) for part in parts)
+        if len(keyid) != 32 or not sig:
+            _refuse("006", "a compact envelope ends in a signature and a keyid of 32 bytes")
+        return cls._checked(payload, [Signature(keyid.hex(), sig)])
+
+    @property
+    def payload_type(self) -> str:
+        """The one payload type."""
+        return PAYLOAD_TYPE
+
+    @property
+    def digest(self) -> str:
+        """Hex SHA-256 of the payload: the identity of the statement."""
+        return sha256(self.payload).hexdigest()
+
+    def verify(self, keyring: KeySource) -> list[str]:
+        """The keyids whose keys signed this payload.
+
+        Raises:
+            EnvelopeError: CF-DSSE-010: no key of ``keyring`` is named; CF-DSSE-011: one is, but did not sign.
+        """
+        message = pae(PAYLOAD_TYPE, self.payload)
+        named = False
+        verified = []
+        for signature in self.signatures:
+            key = keyring.get(signature.keyid)
+            # A source that answers with the key of somebody else must not turn one key into two signers.
+            if key is None or key.keyid != signature.keyid:
+                continue
+            named = True
+            if key.verify(signature.sig, message):
+                verified.append(signature.keyid)
+        if verified:
+            return verified
+        if named:
+            _refuse(
+                "011", "the signature does not verify", where=self.digest, hint="the envelope was changed"
+            )
+        names = ", ".join(signature.keyid for signature in self.signatures)
+        _refuse(
+            "010",
+            "no known key signed the envelope",
+            where=names,
+            hint="get the signer's fingerprint from its owner: counterfoil keys pin FINGERPRINT",
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """The members of the normalised form, standard base64."""
+        return {
+            "payload": _encode(self.payload),
+            "payloadType": PAYLOAD_TYPE,
+            "signatures": [{"keyid": each.keyid, "sig": _encode(each.sig)} for each in self.signatures],
+        }
+
+    def to_bytes(self) -> bytes:
+        """The normalised form in RFC 8785 bytes."""
+        return canonical.dumps_record(self.to_dict())
+
+    def to_compact(self) -> str:
+        """``payload.sig.keyid`` in base64url without padding, for headers.
+
+        Raises:
+            EnvelopeError: CF-DSSE-006: more than one signature, or a keyid that is no SHA-256.
+        """
+        signature = self.signatures[0]
+        if len(self.signatures) != 1 or not _HEX_KEYID.fullmatch(signature.keyid):
+            _refuse("006", "the compact form has one signature by a key named by its fingerprint")
+        parts = (self.payload, signature.sig, bytes.fromhex(signature.keyid))
+        return ".".join(base64.urlsafe_b64encode(part).decode("ascii").rstrip("=") for part in parts)
+
+    @classmethod
+    def _checked(cls, payload: bytes, signatures: list[Signature]) -> Self:
+        if not payload:
+            _refuse("002", "the payload is empty")
+        envelope = cls(payload, tuple(sorted(signatures, key=lambda signature: signature.keyid)))
+        if len(envelope.to_bytes()) > MAX_ENVELOPE:
+            _refuse_size()
+        return envelope
+
+
+def pae(payload_type: str, payload: bytes) -> bytes:
+    """The bytes a DSSE signature covers: type and payload, each behind its length."""
+    kind = payload_type.encode("utf-8")
+    return b"DSSEv1 %d %b %d %b" % (len(kind), kind, len(payload), payload)
+
+
+def _read(data: bytes | str) -> Mapping[str, Any]:
+    try:
+        content = canonical.loads(data, max_depth=_MAX_DEPTH, max_bytes=MAX_ENVELOPE)
+    except CanonicalError as exc:
+        if exc.code == "CF-CANON-017":
+            _refuse_size()
+        _refuse("002", f"the envelope is not strict JSON: {exc.message}", where=exc.where)
+    if not isinstance(content, dict):
+        _refuse("002", "an envelope is a JSON object")
+    return content
+
+
+def _parse_signatures(entries: Any) -> list[Signature]:
+    if not isinstance(entries, (list, tuple)) or not 1 <= len(entries) <= MAX_SIGNATURES:
+        _refuse("005", f"an envelope has 1 to {MAX_SIGNATURES} signatures")
+    signatures: dict[str, Signature] = {}
+    for number, entry in enumerate(entries):
+        where = f"signatures/{number}"
+        keyid = entry.get("keyid") if isinstance(entry, Mapping) else None
+        sig = entry.get("sig") if isinstance(entry, Mapping) else None
+        if type(keyid) is not str or type(sig) is not str or not _KEYID.fullmatch(keyid):
+            _refuse(
+                "005", "a signature has a keyid of 1 to 128 printable ASCII characters and sig", where=where
+            )
+        if keyid in signatures:
+            _refuse("005", "a keyid occurs twice", where=where)
+        if len(sig) > MAX_ENVELOPE:
+            _refuse_size()
+        signatures[keyid] = Signature(keyid, _decode(sig, f"{where}/sig"))
+    return list(signatures.values())
+
+
+def _encode(data: bytes) -> str:
+    return base64.b64encode(data).decode("ascii")
+
+
+def _decode(text: str, where: str) -> bytes:
+    # Either alphabet, never both in one text; padded, and spelled in the one way that writes back the same.
+    standard = text
+    if "-" in text or "_" in text:
+        standard = "" if "+" in text or "/" in text else text.translate(_URL_ALPHABET)
+    try:
+        data = base64.b64decode(standard, validate=True)
+    except ValueError:
+        data = b""
+    if not data or _encode(data) != standard:
+        _refuse("004", "not strict base64", where=where)
+    return data
+
+
+def _decode_url(text: str) -> bytes:
+    padded = text.translate(_URL_ALPHABET) + "=" * (-len(text) % 4)
+    try:
+        data = base64.b64decode(padded, validate=True)
+    except ValueError:
+        data = b""
+    if not data or base64.urlsafe_b64encode(data).decode("ascii").rstrip("=") != text:
+        _refuse("006", "a part of the compact envelope is not base64url without padding")
+    return data
+
+
+def _refuse_size() -> NoReturn:
+    _refuse("001", f"the envelope is larger than {MAX_ENVELOPE} bytes", hint="carry values by digest")
+
+
+def _refuse(
+    number: str,
+    message: str,
+    *,
+    where: str | None = None,
+    hint: str = "ask its sender for the envelope as it was made",
+) -> NoReturn:
+    raise EnvelopeError(message, code=f"CF-DSSE-{number}", where=where, hint=hint) from None

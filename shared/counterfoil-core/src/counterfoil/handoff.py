@@ -1,0 +1,333 @@
+"""Handoffs between processes: the sender seals a payload, the receiver verifies everything before it acts.
+
+The statement is signed by the identity key with the actor path inside; the receiver must have pinned that key. What the
+receiver decides is a signed receipt in its own log: ``accepted`` is on disk before ``accept`` returns.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import threading
+import time
+from collections.abc import Callable, Iterable
+from types import TracebackType
+from typing import Any, Final, NoReturn
+
+from counterfoil import canonical, context, keys, plugins, records, statements, values
+from counterfoil.digest import sha256_hex
+from counterfoil.dsse import Envelope
+from counterfoil.errors import ConfigError, CounterfoilError, HandoffError, HandoffRefusedError
+from counterfoil.hooks import Transfer
+from counterfoil.recorder import Recorder
+from counterfoil.settings import load
+
+__all__ = ["Accepted", "OpenLog", "accept", "open", "seal"]
+
+LIFETIME: Final = 300_000
+"""Milliseconds for which a sealed handoff may be accepted, unless the sender says otherwise."""
+SKEW: Final = 60_000
+"""Milliseconds by which two clocks may differ."""
+
+
+class OpenLog:
+    """Evidence opened for writing by this process: the first argument of ``seal`` and ``accept``.
+
+    ``actor`` is the name this process answers to; a receiver that has one refuses handoffs for anybody else.
+    """
+
+    def __init__(self, recorder: Recorder, actor: str | None) -> None:
+        self.recorder = recorder
+        self.actor = actor
+        recorder.open()
+        self.accepted: list[str] = []
+        self._nonces: dict[str, str] | None = None
+        self._lock = threading.Lock()
+
+    @property
+    def fingerprint(self) -> str:
+        """Fingerprint of this process's identity: what the other side pins."""
+        return self.recorder.open().identity.keyid
+
+    @property
+    def origin(self) -> str:
+        """Origin of the log that is written."""
+        return self.recorder.open().origin
+
+    def flush(self) -> bool:
+        """Wait until everything is on disk."""
+        return self.recorder.flush()
+
+    def close(self) -> None:
+        """Write a last checkpoint and release the log."""
+        self.recorder.close()
+
+    def __enter__(self) -> OpenLog:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, exc: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"OpenLog({self.recorder.evidence!r}, actor={self.actor!r})"
+
+    def used(self, nonce: str, digest: str) -> bool:
+        """Take a nonce; True when it was used before (receipts in this evidence are read once)."""
+        with self._lock:
+            if self._nonces is None:
+                self._nonces = _receipts(self.recorder)
+            if nonce in self._nonces:
+                return True
+            self._nonces[nonce] = digest
+            return False
+
+    def free(self, nonce: str) -> None:
+        """Give a nonce back, because the receipt that uses it up could not be written."""
+        with self._lock:
+            if self._nonces is not None:
+                self._nonces.pop(nonce, None)
+
+
+class Accepted:
+    """An accepted handoff: who sent it, what it follows from, and the payload as verified."""
+
+    __slots__ = ("digest", "parents", "payload", "receipt", "sender", "sender_key")
+
+    def __init__(self, statement: statements.Statement, payload: object, receipt: str) -> None:
+        handoff = statement.predicate
+        assert isinstance(handoff, statements.Handoff)
+        self.digest = statement.digest
+        self.sender = records.actor_path(handoff.sender.actor)
+        self.sender_key = handoff.sender.key
+        self.parents = tuple((parent.rel, parent.digest) for parent in handoff.parents)
+        self.payload = payload
+        self.receipt = receipt
+
+    def __repr__(self) -> str:
+        return f"Accepted(sender={'/'.join(self.sender)!r}, digest={self.digest[:12]!r})"
+
+
+def open(evidence: str | os.PathLike[str] | None = None, *, actor: str | None = None) -> OpenLog:
+    """Open evidence for writing; raises StoreError, KeyringError or LogError when that cannot be done.
+
+    Default evidence: ``$COUNTERFOIL``, then ``counterfoil-evidence/``.
+    """
+    if actor is not None and not actor:
+        raise ConfigError("an actor's name is not empty", code="CF-CONFIG-004", hint="leave actor out, or name it")
+    found = load(evidence=None if evidence is None else os.fspath(evidence))
+    return OpenLog(Recorder(found.evidence, mode="observe", durability=found.durability), actor)
+
+
+def seal(
+    log: OpenLog,
+    payload: object,
+    *,
+    to: str,
+    parents: Iterable[str | Accepted] = (),
+    lifetime: int = LIFETIME,
+) -> Envelope:
+    """Wrap a handoff in a signed envelope; it and the payload are on disk when this returns.
+
+    ``payload`` is bytes, text or any Python value. ``parents`` are accepted handoffs or digests; what runs here and what
+    this log accepted comes in by itself. ``lifetime`` in milliseconds. Raises HandoffError.
+    """
+    if not isinstance(to, str) or not to:
+        raise HandoffError("a handoff names its receiver", code="CF-HANDOFF-001", hint="pass to=...")
+    recorder = log.recorder
+    writer = recorder.open()
+    reference = recorder.value(payload)
+    now = time.time_ns() // 1_000_000
+    sender = context.current()
+    actor = records.actor_text(sender.actor) if sender is not None else records.actor_text([log.actor or _program()])
+    cited = [_cited(parent) for parent in parents] or [{"digest": one, "rel": "control"} for one in log.accepted]
+    addressed: list[dict[str, str]] = []
+    if sender is not None:
+        cited.append({"digest": sender.digest, "rel": "control"})
+        addressed.append({"address": sender.address, "rel": "control"})
+    content: dict[str, Any] = {
+        "basis": "sealed",
+        "from": [actor],
+        "kind": "message",
+        "payload": reference.sha256,
+        "to": records.actor_text([to]),
+    }
+    predicate: dict[str, Any] = {
+        "audience": records.actor_text([to]),
+        "content": content,
+        "exact": True,
+        "expires": now + lifetime,
+        "issued": now,
+        "nonce": secrets.token_hex(16),
+        "payload": {"media": reference.media, "size": reference.size},
+        "proof": "countersigned",
+        "sender": {"actor": actor, "key": writer.identity.keyid},
+    }
+    head = writer.last_checkpoint()
+    if head is not None:
+        predicate["own"] = head
+    subject = {"digest": {"counterfoil-v1": reference.sha256, "sha256": plain_digest(payload)}, "name": "payload"}
+    envelope = recorder.signed(
+        statements.HANDOFF, subject, predicate, content, cited, addressed, writer.identity
+    )
+    writer.entry(envelope.to_bytes())
+    if not writer.flush():
+        raise _not_durable(writer.error)
+    return envelope
+
+
+def accept(log: OpenLog, envelope: Envelope | bytes | str | dict[str, Any], payload: object) -> Accepted:
+    """Verify a handoff before acting on it; raises HandoffRefusedError, and the refusal is in the log.
+
+    Checked, in this order: form, signature by a pinned key, statement, audience, time, payload, plugins, replay. The
+    receipt ``accepted`` is on disk when this returns.
+    """
+    recorder = log.recorder
+    writer = recorder.open()
+    try:
+        parsed = envelope if isinstance(envelope, Envelope) else Envelope.parse(envelope)
+    except CounterfoilError as exc:
+        raise HandoffRefusedError(
+            f"refused: {exc.message}", code="CF-HANDOFF-010", where=exc.where, hint="ask the sender for its envelope"
+        ) from exc
+    refuse = _refuser(log, parsed)
+    ring = keys.Keyring.load()
+    try:
+        verified = parsed.verify(ring)
+    except CounterfoilError:
+        refuse("CF-HANDOFF-011", "no pinned key signed this handoff", "pin the sender's fingerprint: counterfoil keys pin")
+    try:
+        statement = statements.parse(parsed.payload)
+    except CounterfoilError as exc:
+        refuse("CF-HANDOFF-012", exc.message, "the sender runs another version, or this is no handoff")
+    handoff = statement.predicate
+    if not isinstance(handoff, statements.Handoff) or handoff.proof != "countersigned":
+        refuse("CF-HANDOFF-012", "the statement is no handoff to another process", "ask the sender to seal it")
+    if handoff.sender.key not in verified:
+        refuse("CF-HANDOFF-013", "the sender names another key than the one that signed", "do not trust this message")
+    checks = ["signature", "statement"]
+    if log.actor is not None:
+        if handoff.audience != records.actor_text([log.actor]):
+            refuse("CF-HANDOFF-014", f"addressed to {handoff.audience}, not to {log.actor}", "send it to its receiver")
+        checks.append("audience")
+    now = time.time_ns() // 1_000_000
+    if handoff.issued > now + SKEW:
+        refuse("CF-HANDOFF-015", "issued in the future", "check both clocks")
+    if handoff.expires is None or now > handoff.expires + SKEW:
+        refuse("CF-HANDOFF-015", "expired", "ask the sender to seal it again")
+    checks.append("time")
+    reference = recorder.value(payload)
+    subject = statement.subject
+    assert isinstance(subject, statements.PayloadSubject)
+    same = subject.digest.counterfoil_v1 == reference.sha256 and handoff.content.payload == reference.sha256
+    if not same or handoff.payload.size != reference.size or handoff.payload.media != reference.media:
+        refuse("CF-HANDOFF-016", "the payload is not the one that was signed", "do not act on it")
+    if subject.digest.sha256 is not None and subject.digest.sha256 != plain_digest(payload):
+        refuse("CF-HANDOFF-016", "the payload is not the one that was signed", "do not act on it")
+    checks.append("payload")
+    denied = plugins.loaded().check_transfer(
+        Transfer(
+            records.actor_path(handoff.sender.actor),
+            records.actor_path(handoff.content.to),
+            handoff.content.kind,
+            reference.sha256,
+            tuple(parent.digest for parent in handoff.parents),
+            handoff.proof,
+        )
+    )
+    if denied is not None:
+        refuse("CF-HANDOFF-017", denied.reason, "see the plugin that denied it")
+    if handoff.nonce is None or log.used(handoff.nonce, statement.digest):
+        refuse("CF-HANDOFF-018", "this handoff was used before", "ask the sender to seal it again")
+    checks.append("replay")
+    writer.entry(parsed.to_bytes())
+    receipt = _receipt(log, statement.digest, "accepted", checks=checks, nonce=handoff.nonce)
+    if not writer.flush():
+        log.free(handoff.nonce)
+        raise _not_durable(writer.error)
+    log.accepted.append(statement.digest)
+    return Accepted(statement, payload, receipt)
+
+
+def plain_digest(payload: object) -> str:
+    """SHA-256 of the full bytes: of a string's UTF-8, of bytes themselves, else of the RFC 8785 text."""
+    if type(payload) is bytes:
+        return sha256_hex(payload)
+    value = values.encode(payload)
+    return sha256_hex(value.encode() if type(value) is str else canonical.dumps(value))
+
+
+def _refuser(log: OpenLog, envelope: Envelope) -> Callable[[str, str, str], NoReturn]:
+    def refuse(code: str, reason: str, hint: str) -> NoReturn:
+        _receipt(log, envelope.digest, "refused", checks=[], reason=f"{code} {reason}")
+        log.flush()
+        raise HandoffRefusedError(f"refused: {reason}", code=code, where=f"handoff {envelope.digest[:12]}", hint=hint)
+
+    return refuse
+
+
+def _receipt(
+    log: OpenLog, handoff: str, status: str, *, checks: list[str], nonce: str | None = None, reason: str | None = None
+) -> str:
+    writer = log.recorder.open()
+    predicate: dict[str, Any] = {
+        "checks": checks,
+        "handoff": handoff,
+        "issued": time.time_ns() // 1_000_000,
+        "sender": {"actor": records.actor_text([log.actor or _program()]), "key": writer.identity.keyid},
+        "status": status,
+    }
+    if nonce is not None:
+        predicate["nonce"] = nonce
+    if reason is not None:
+        predicate["reason"] = reason[:1024]
+    head = writer.last_checkpoint()
+    if head is not None:
+        predicate["own"] = head
+    subject = {"digest": {"sha256": handoff}, "name": "handoff"}
+    envelope = Envelope.sign(statements.build(statements.RECEIPT, subject, predicate), writer.identity)
+    writer.entry(envelope.to_bytes())
+    return envelope.digest
+
+
+def _receipts(recorder: Recorder) -> dict[str, str]:
+    """Nonces of accepted handoffs in this evidence, by receipts that this identity signed."""
+    from counterfoil.reader import read
+
+    identity = recorder.open().identity
+    ring = {identity.keyid: identity.public}
+    found: dict[str, str] = {}
+    recorder.flush()
+    for entry in read(recorder.evidence).entries():
+        if records.is_record(entry.body):
+            continue
+        try:
+            envelope = Envelope.parse(entry.body)
+            envelope.verify(ring)
+            statement = statements.parse(envelope.payload)
+        except CounterfoilError:
+            continue
+        receipt = statement.predicate
+        if isinstance(receipt, statements.Receipt) and receipt.status == "accepted" and receipt.nonce:
+            found[receipt.nonce] = receipt.handoff
+    return found
+
+
+def _cited(parent: str | Accepted) -> dict[str, str]:
+    digest = parent.digest if isinstance(parent, Accepted) else parent
+    if not isinstance(digest, str) or len(digest) != 64:
+        raise HandoffError("a parent is a SHA-256 in hex", code="CF-HANDOFF-002", hint="pass what accept returned")
+    return {"digest": digest, "rel": "control"}
+
+
+def _not_durable(error: CounterfoilError | None) -> HandoffError:
+    return HandoffError(
+        f"the handoff is not on disk: {error or 'the writer stopped'}", code="CF-HANDOFF-003", hint="see the cause"
+    )
+
+
+def _program() -> str:
+    from counterfoil.environment import program
+
+    return program()

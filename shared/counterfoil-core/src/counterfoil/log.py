@@ -1,0 +1,305 @@
+"""Reads one log as a stream of events and finds where a writer may go on; it checks structure and leaves trust to verify.
+
+An entry is RFC 8785 of ``{"body": B, "i": n, "prev": SHA-256 of entry n-1}``; its leaf is SHA-256(0x00 || entry).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from counterfoil import canonical, records, segments, tree
+from counterfoil.digest import sha256_hex
+from counterfoil.errors import CounterfoilError, LogError
+from counterfoil.stores import FolderStore
+
+__all__ = ["BlobSeen", "CheckpointSeen", "Entry", "LogScan", "Problem", "ZERO", "entry_bytes", "read_blob"]
+
+ZERO: Final = "0" * 64
+"""``prev`` of a log's first entry."""
+
+MAX_ENTRY: Final = 64 * 1024
+OPENERS: Final = frozenset({"session", "segment", "recovered"})
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One entry: its position, digests and parsed body (trusted only once a checkpoint covers it)."""
+
+    log: str
+    index: int
+    digest: str
+    body: dict[str, Any]
+    body_bytes: bytes
+    segment: int
+    offset: int
+
+    @property
+    def op(self) -> str:
+        """Operation of a record, or ``statement``."""
+        return str(self.body["content"]["op"]) if records.is_record(self.body) else "statement"
+
+
+@dataclass(frozen=True, slots=True)
+class BlobSeen:
+    """A blob passed by: its digest, size, bytes and where to read it again (segment, stream, chunk, position)."""
+
+    sha256: str
+    data: bytes
+    place: tuple[int, int, int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointSeen:
+    """A C2SP note passed by, with what the reader computed itself: entries so far, root, place, ``stored`` facts."""
+
+    note: bytes
+    size: int
+    root: bytes
+    segment: int
+    end: int
+    stored_ok: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """A structural fault. ``torn`` marks bytes after the last whole chunk of a log's last segment."""
+
+    code: str
+    where: str
+    message: str
+    torn: bool = False
+
+
+Event = Entry | BlobSeen | CheckpointSeen | Problem
+
+
+def entry_bytes(body: bytes, index: int, prev: str) -> bytes:
+    """RFC 8785 bytes of an entry around the RFC 8785 bytes of its body."""
+    return b'{"body":%b,"i":%d,"prev":"%b"}' % (body, index, prev.encode())
+
+
+@dataclass(slots=True)
+class LogScan:
+    """Streams one log from a segment on; afterwards its fields tell the state a writer continues from."""
+
+    store: FolderStore
+    log: str
+    index: int = 0
+    prev: str = ZERO
+    tree: tree.Tree = field(default_factory=tree.Tree)
+    segment: int = -1
+    good: int = 0
+    covered: int = 0
+    last_note: bytes | None = None
+    clean: bool = False
+    first: dict[str, Any] | None = None
+    broken: bool = False
+
+    def events(self) -> Iterator[Event]:
+        """Entries, blobs, checkpoints and problems in file order; stops at the first problem that breaks the chain."""
+        numbers = self.store.segments(self.log)
+        recovered = self._recoveries(numbers)
+        for expected, number in enumerate(numbers):
+            if number != expected:
+                yield self._problem("CF-LOG-012", self.store.segment_name(self.log, expected), "a segment is missing")
+                return
+            last = number == numbers[-1]
+            for event in self._segment(number, recovered.get(number), last=last):
+                yield event
+                if isinstance(event, Problem) and not event.torn:
+                    return
+        if not numbers:
+            yield self._problem("CF-LOG-013", self.log, "a log without segments")
+
+    def tail(self) -> Iterator[Event]:
+        """The same from the last segment that can be read alone, for a writer that continues the log."""
+        numbers = self.store.segments(self.log)
+        recovered = self._recoveries(numbers)
+        start = len(numbers) - 1
+        opening: Entry | None = None
+        while start >= 0:
+            opening = self._opening(numbers[start])
+            if opening is not None:
+                break
+            start -= 1
+        if opening is None:
+            if numbers:
+                self.segment = numbers[-1]
+            return
+        self._resume(opening)
+        for number in numbers[start:]:
+            yield from self._segment(number, recovered.get(number), last=number == numbers[-1])
+
+    # -- segments -----------------------------------------------------------------------------------------------------
+
+    def _opening(self, number: int) -> Entry | None:
+        """First entry of a segment, or None when its first chunk cannot be read."""
+        where = self.store.segment_name(self.log, number)
+        try:
+            with self.store.open_segment(self.log, number) as file:
+                for chunk in segments.read_chunks(file, where=where):
+                    for item in segments.items(chunk, where=where):
+                        if item.kind == segments.ENTRY:
+                            value = canonical.loads_canonical(item.data, max_bytes=MAX_ENTRY)
+                            return self._entry(value, item.data, number, chunk.start, where)
+                    return None
+        except CounterfoilError:
+            return None
+        return None
+
+    def _recoveries(self, numbers: list[int]) -> dict[int, dict[str, Any]]:
+        out: dict[int, dict[str, Any]] = {}
+        for number in numbers[1:]:
+            opening = self._opening(number)
+            if opening is None or opening.op != "recovered":
+                continue
+            listed = opening.body["content"].get("segments")
+            for one in listed if type(listed) is list else []:
+                if type(one) is dict and type(one.get("segment")) is int and one["segment"] < number:
+                    out[one["segment"]] = one
+        return out
+
+    def _segment(self, number: int, recovered: dict[str, Any] | None, *, last: bool) -> Iterator[Event]:
+        where = self.store.segment_name(self.log, number)
+        self.segment, self.good, self.clean = number, 0, False
+        end = None
+        if recovered is not None:
+            problem = self._check_recovered(number, recovered, where)
+            if problem is not None:
+                yield problem
+                return
+            end = recovered["good"]
+        hasher = hashlib.sha256()
+        start_of_stream = 0
+        opened = False
+        awaiting: bool | None = None  # whether the `stored` entry just read was right; a note must follow it
+        with self.store.open_segment(self.log, number) as file:
+            try:
+                for chunk in segments.read_chunks(file, where=where, end=end, hasher=hasher):
+                    if chunk.form == segments.ZSTD_FIRST:
+                        start_of_stream = chunk.start
+                    self.clean = False
+                    for position, item in enumerate(segments.items(chunk, where=where)):
+                        if item.kind == segments.NOTE:
+                            if awaiting is None or chunk.form != segments.RAW:
+                                yield self._problem("CF-LOG-014", f"{where} byte {chunk.start}", "a note out of place")
+                                return
+                            self.last_note, self.covered, self.clean = item.data, self.index, True
+                            yield CheckpointSeen(
+                                item.data, self.index, self.tree.root(), number, chunk.end, awaiting
+                            )
+                            awaiting = None
+                            continue
+                        if awaiting is not None:
+                            yield self._problem("CF-LOG-014", f"{where} byte {chunk.start}", "no note after `stored`")
+                            return
+                        if item.kind == segments.BLOB:
+                            place = (number, start_of_stream, chunk.start, position)
+                            yield BlobSeen(sha256_hex(item.data), item.data, place)
+                            continue
+                        outcome = self._next(item.data, number, chunk.start, where, opened=opened)
+                        yield outcome
+                        if isinstance(outcome, Problem):
+                            return
+                        opened = True
+                        if outcome.op == "stored":
+                            awaiting = outcome.body["content"] == {
+                                "offset": chunk.start,
+                                "op": "stored",
+                                "segment": number,
+                                "sha256": hasher.hexdigest(),
+                            }
+                    self.good = chunk.end
+            except segments.TornChunk as exc:
+                if not last:
+                    yield self._problem(exc.code, exc.where or where, exc.message)
+                    return
+                yield Problem(exc.code, exc.where or where, exc.message, torn=True)
+            except LogError as exc:
+                yield self._problem(exc.code, exc.where or where, exc.message)
+
+    def _check_recovered(self, number: int, recovered: dict[str, Any], where: str) -> Problem | None:
+        if recovered.keys() != {"good", "segment", "sha256", "size"} or type(recovered["good"]) is not int:
+            return self._problem("CF-LOG-015", where, "the recovery entry of this segment is malformed")
+        hasher = hashlib.sha256()
+        with self.store.open_segment(self.log, number) as file:
+            while data := file.read(1 << 20):
+                hasher.update(data)
+            size = file.tell()
+        if (recovered["sha256"], recovered["size"]) != (hasher.hexdigest(), size):
+            return self._problem("CF-LOG-015", where, "the segment changed after it was recovered")
+        return None
+
+    # -- entries ------------------------------------------------------------------------------------------------------
+
+    def _next(self, data: bytes, number: int, offset: int, where: str, *, opened: bool) -> Entry | Problem:
+        at = f"{where} entry {self.index}"
+        try:
+            if len(data) > MAX_ENTRY:
+                raise LogError("an entry is too long", code="CF-LOG-016", where=at)
+            value = canonical.loads_canonical(data, max_bytes=MAX_ENTRY)
+            entry = self._entry(value, data, number, offset, at)
+        except CounterfoilError as exc:
+            return self._problem(exc.code, at, exc.message)
+        if entry.index != self.index or value["prev"] != self.prev:
+            return self._problem("CF-LOG-017", at, "the hash chain is broken")
+        if not opened:
+            if entry.op not in OPENERS or entry.body["context"].get("tree") != self._peaks():
+                return self._problem("CF-LOG-018", at, "a segment does not open with the tree it continues")
+        elif entry.op in OPENERS and entry.op != "session":
+            return self._problem("CF-LOG-018", at, "an opening entry inside a segment")
+        if self.first is None:
+            self.first = entry.body
+        self.prev = entry.digest
+        self.index += 1
+        self.tree.append(tree.leaf_hash(data))
+        return entry
+
+    def _entry(self, value: Any, data: bytes, number: int, offset: int, at: str) -> Entry:
+        if type(value) is not dict or value.keys() != {"body", "i", "prev"} or type(value["i"]) is not int:
+            raise LogError("not an entry", code="CF-LOG-021", where=at)
+        body = records.parse_body(value["body"], at)
+        # `{"body":` is 8 bytes; behind the body stand `,"i":N,"prev":"<64>"}`.
+        raw = data[8 : len(data) - len(b',"i":,"prev":""}') - 64 - len(str(value["i"]))]
+        return Entry(self.log, value["i"], sha256_hex(data), body, raw, number, offset)
+
+    def _peaks(self) -> dict[str, Any]:
+        return {"peaks": [peak.hex() for peak in self.tree.peaks()], "size": self.tree.size}
+
+    def _resume(self, opening: Entry) -> None:
+        """Take index, previous digest and tree from a segment's first entry, which a checkpoint must cover later."""
+        state = opening.body["context"].get("tree")
+        try:
+            assert isinstance(state, dict)
+            self.tree = tree.Tree.from_peaks(state["size"], [bytes.fromhex(peak) for peak in state["peaks"]])
+        except (AssertionError, KeyError, TypeError, ValueError, CounterfoilError):
+            return
+        self.index = opening.index
+        where = self.store.segment_name(self.log, opening.segment)
+        with self.store.open_segment(self.log, opening.segment) as file:
+            for chunk in segments.read_chunks(file, where=where):
+                for item in segments.items(chunk, where=where):
+                    if item.kind == segments.ENTRY:
+                        self.prev = canonical.loads(item.data)["prev"]
+                        return
+
+    def _problem(self, code: str, where: str, message: str) -> Problem:
+        self.broken = True
+        return Problem(code, where, message)
+
+
+def read_blob(store: FolderStore, log: str, place: tuple[int, int, int, int]) -> bytes:
+    """Read one blob again from where a scan saw it; raises LogError when it is no longer there."""
+    number, stream, start, position = place
+    where = store.segment_name(log, number)
+    with store.open_segment(log, number) as file:
+        for chunk in segments.read_chunks(file, where=where, start=stream):
+            if chunk.start == start:
+                for at, item in enumerate(segments.items(chunk, where=where)):
+                    if at == position and item.kind == segments.BLOB:
+                        return item.data
+                break
+    raise LogError("a blob is no longer where it was", code="CF-LOG-019", where=where, hint="run counterfoil verify")

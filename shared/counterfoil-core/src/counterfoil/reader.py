@@ -1,0 +1,218 @@
+"""The one reader of evidence: entries, records, statements, calls, runs, handoffs and blobs, streaming and read-only.
+
+It reads what is there and judges nothing: ask ``verify`` first whether to believe it.
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+from collections import OrderedDict
+from collections.abc import Iterator
+from typing import Any, Final
+
+from counterfoil import canonical, log, records, segments, statements
+from counterfoil.digest import MEDIA_BYTES, MEDIA_FOLD, MEDIA_JSON, MEDIA_TEXT, Reference, sha256_hex
+from counterfoil.dsse import Envelope
+from counterfoil.errors import CounterfoilError, LogError, StoreError
+from counterfoil.graph import Graph
+from counterfoil.log import Entry, LogScan
+from counterfoil.stores import FolderStore, open_store
+from counterfoil.views import CallView, RunView, join, run_of
+
+__all__ = ["CallView", "Reader", "RunView", "read"]
+
+_MAX_DEPTH: Final = 256
+_STREAMS: Final = 8
+
+
+class Reader:
+    """Reads one evidence. Each method streams the logs anew; blobs are found by an index built on first use."""
+
+    def __init__(self, store: FolderStore) -> None:
+        self.store = store
+        self._places: dict[str, tuple[str, tuple[int, int, int, int]]] | None = None
+        self._streams: OrderedDict[tuple[str, int, int], dict[int, bytes]] = OrderedDict()
+
+    # -- entries ------------------------------------------------------------------------------------------------------
+
+    def logs(self) -> list[str]:
+        """Log ids, sorted."""
+        return self.store.logs()
+
+    def entries(self) -> Iterator[Entry]:
+        """All entries that can be read, log by log, in log order; reading a log stops where it is damaged."""
+        for name in self.ordered_logs():
+            for event in LogScan(self.store, name).events():
+                if isinstance(event, Entry):
+                    yield event
+
+    def ordered_logs(self) -> list[str]:
+        """Log ids by the time their first session began."""
+        return sorted(self.logs(), key=self._began)
+
+    def _began(self, name: str) -> tuple[int, str]:
+        for event in LogScan(self.store, name).events():
+            if isinstance(event, Entry):
+                at = event.body.get("context", {}).get("at") if records.is_record(event.body) else None
+                return (at if type(at) is int else 0, name)
+        return (0, name)
+
+    def records(self) -> Iterator[Entry]:
+        """Entries that are records."""
+        return (entry for entry in self.entries() if records.is_record(entry.body))
+
+    def statements(self) -> Iterator[tuple[Entry, statements.Statement]]:
+        """Entries that are statements this version can parse, with the statement (not verified here)."""
+        for entry in self.entries():
+            if not records.is_record(entry.body):
+                try:
+                    yield entry, statements.parse(Envelope.parse(entry.body).payload)
+                except CounterfoilError:
+                    continue
+
+    def calls(self) -> list[CallView]:
+        """Calls in the order they started; starts and ends joined."""
+        found: dict[str, CallView] = {}
+        for entry in self.records():
+            join(found, entry)
+        return list(found.values())
+
+    def runs(self) -> list[RunView]:
+        """Runs in the order they started, with the repeatable bytes of their entries."""
+        found: dict[str, RunView] = {}
+        calls: dict[str, CallView] = {}
+        for entry in self.entries():
+            run_id, content = run_of(entry)
+            if run_id is None:
+                continue
+            run = found.setdefault(run_id, RunView(run_id, entry.log, entry.index))
+            run.entries.append((entry.log, entry.index))
+            if content is not None:
+                run.content.append(canonical.dumps(content))
+            if records.is_record(entry.body):
+                call = join(calls, entry)
+                if call is not None and call.id == run_id:
+                    run.root = call
+        return list(found.values())
+
+    def graph(self, *, run: str | None = None) -> Graph:
+        """The graph of activations, calls and handoffs; of one run when ``run`` is given."""
+        return Graph(self.calls(), list(self.statements()), blob=self.blob, run=run)
+
+    def handoffs(self, *, hops: bool = False, run: str | None = None) -> list[dict[str, Any]]:
+        """Handoffs between agents; with ``hops`` every statement's edges (see ``counterfoil handoffs --json``)."""
+        return self.graph(run=run).handoffs(hops=hops)
+
+    # -- blobs --------------------------------------------------------------------------------------------------------
+
+    def blob(self, sha256: str) -> bytes:
+        """Stored bytes by their SHA-256; raises LogError (CF-LOG-040) when this evidence does not hold them."""
+        if self._places is None:
+            self._places = {}
+            for name in self.logs():
+                for event in LogScan(self.store, name).events():
+                    if isinstance(event, log.BlobSeen):
+                        self._places.setdefault(event.sha256, (name, event.place))
+        found = self._places.get(sha256)
+        if found is None:
+            raise LogError("this evidence holds no such bytes", code="CF-LOG-040", where=sha256[:12])
+        data = self._read(*found)
+        if sha256_hex(data) != sha256:
+            raise LogError("stored bytes do not match their name", code="CF-LOG-041", where=sha256[:12])
+        return data
+
+    def blobs(self) -> Iterator[tuple[str, int]]:
+        """(SHA-256, size) of every stored blob, each once."""
+        seen: set[str] = set()
+        for name in self.logs():
+            for event in LogScan(self.store, name).events():
+                if isinstance(event, log.BlobSeen) and event.sha256 not in seen:
+                    seen.add(event.sha256)
+                    yield event.sha256, len(event.data)
+
+    def find(self, prefix: str) -> str | None:
+        """The one stored blob whose SHA-256 starts with ``prefix``; None when there is none or more than one."""
+        found = [sha256 for sha256, _ in self.blobs() if sha256.startswith(prefix)]
+        return found[0] if len(found) == 1 else None
+
+    def value(self, ref: Reference | dict[str, Any] | None) -> Any:
+        """The canonical value behind a reference, all references inside it resolved; None for no reference."""
+        if ref is None:
+            return None
+        reference = ref if isinstance(ref, Reference) else Reference.from_dict(ref)
+        return self._value(reference)
+
+    def _value(self, ref: Reference) -> Any:
+        if ref.media == MEDIA_FOLD:
+            return self._unfold(ref.sha256)
+        data = self.blob(ref.sha256)
+        if ref.media == MEDIA_TEXT:
+            return data.decode()
+        if ref.media == MEDIA_BYTES:
+            return {"$bytes": base64.b64encode(data).decode()}
+        if ref.media != MEDIA_JSON:
+            raise LogError(f"unknown media type {ref.media}", code="CF-LOG-042", where=ref.sha256[:12])
+        return self._resolve(canonical.loads(data, max_depth=_MAX_DEPTH))
+
+    def _resolve(self, value: Any) -> Any:
+        if type(value) is dict:
+            if value.keys() == {"$ref"}:
+                return self._value(Reference.from_dict(value["$ref"]))
+            return {key: self._resolve(one) for key, one in value.items()}
+        if type(value) is list:
+            return [self._resolve(one) for one in value]
+        return value
+
+    def _unfold(self, sha256: str) -> list[Any]:
+        out: list[Any] = []
+        while sha256:
+            node = canonical.loads(self.blob(sha256), max_depth=_MAX_DEPTH)
+            out.append(self._resolve(node["add"]))
+            sha256 = node["parent"]
+        return out[::-1]
+
+    def _read(self, name: str, place: tuple[int, int, int, int]) -> bytes:
+        number, stream, start, position = place
+        key = (name, number, stream)
+        chunks = self._streams.get(key)
+        if chunks is None or start not in chunks:
+            chunks = self._load_stream(name, number, stream)
+            self._streams[key] = chunks
+            while len(self._streams) > _STREAMS:
+                self._streams.popitem(last=False)
+        else:
+            self._streams.move_to_end(key)
+        if start not in chunks:
+            return log.read_blob(self.store, name, place)
+        chunk = segments.Chunk(start, start, segments.RAW, chunks[start])
+        for at, item in enumerate(segments.items(chunk, where=name)):
+            if at == position:
+                return item.data
+        raise LogError("a blob is no longer where it was", code="CF-LOG-019", where=name)
+
+    def _load_stream(self, name: str, number: int, stream: int) -> dict[int, bytes]:
+        where = self.store.segment_name(name, number)
+        chunks: dict[int, bytes] = {}
+        try:
+            with self.store.open_segment(name, number) as file:
+                for chunk in segments.read_chunks(file, where=where, start=stream):
+                    if chunk.form == segments.ZSTD_FIRST and chunk.start != stream:
+                        break
+                    chunks[chunk.start] = chunk.data
+        except segments.TornChunk:
+            pass
+        return chunks
+
+
+def read(evidence: str | os.PathLike[str]) -> Reader:
+    """Open evidence for reading; raises StoreError (CF-STORE-002) when there is none."""
+    store = open_store(os.fspath(evidence))
+    if not store.exists():
+        raise StoreError(
+            "there is no evidence here",
+            code="CF-STORE-002",
+            where=str(store.root),
+            hint="name the folder a run wrote, or set COUNTERFOIL",
+        )
+    return Reader(store)

@@ -1,0 +1,118 @@
+"""A record is one entry about one thing that happened; its ``content`` repeats in a replay, its ``context`` does not.
+
+JSON form (version 0, ``shared/spec/record.md``)::
+
+    {"content": {"actor", "address", "name", "op", "phase", "request", "response", "parents", "status", ...},
+     "context": {"at", "call", "run", "parent", "parents", "usage", "provider", ...},
+     "v": 0}
+
+Integers only, references for values, at most 32 KiB. ``at`` is Unix time in microseconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final
+from urllib.parse import quote, unquote
+
+from counterfoil import canonical
+from counterfoil.errors import LogError
+
+__all__ = [
+    "ACTIVATIONS",
+    "MAX_RECORD",
+    "OPS",
+    "VERSION",
+    "actor_path",
+    "actor_text",
+    "build",
+    "is_record",
+    "parse_body",
+    "step",
+]
+
+VERSION: Final = 0
+MAX_RECORD: Final = 32 * 1024
+
+OPS: Final = frozenset(
+    {
+        "invoke_workflow",
+        "invoke_agent",
+        "step",
+        "chain",
+        "chat",
+        "text_completion",
+        "embeddings",
+        "execute_tool",
+        "retrieval",
+        "state_changed",
+        "decision",
+        "custom",
+        "session",
+        "segment",
+        "recovered",
+        "stored",
+        "loss",
+    }
+)
+"""Operation names: OpenTelemetry GenAI where it has one; the last five are the log's own."""
+
+ACTIVATIONS: Final = frozenset({"invoke_agent", "step"})
+"""Operations that are an activation of an actor: control edges join these only."""
+
+
+def build(content: dict[str, Any], context: dict[str, Any]) -> bytes:
+    """RFC 8785 bytes of a record; raises LogError (CF-LOG-020) past 32 KiB."""
+    body = canonical.dumps_record({"content": content, "context": context, "v": VERSION})
+    if len(body) > MAX_RECORD:
+        raise LogError(
+            f"a record of {len(body)} bytes exceeds {MAX_RECORD}", code="CF-LOG-020", hint="pass long values as values"
+        )
+    return body
+
+
+def is_record(body: dict[str, Any]) -> bool:
+    """Whether an entry's body is a record (and not a DSSE envelope)."""
+    return "content" in body and "payload" not in body
+
+
+def parse_body(body: object, where: str) -> dict[str, Any]:
+    """Check the outer shape of an entry's body; raises LogError with a code when it is no known form."""
+    if type(body) is not dict:
+        raise LogError("an entry's body is no object", code="CF-LOG-021", where=where)
+    if "payload" in body:
+        return body
+    if body.keys() != {"content", "context", "v"}:
+        raise LogError("an entry is neither a record nor an envelope", code="CF-LOG-021", where=where)
+    if body["v"] != VERSION or type(body["v"]) is not int:
+        raise LogError(
+            f"record version {body['v']!r} is unknown",
+            code="CF-LOG-022",
+            where=where,
+            hint="read this evidence with a newer Counterfoil",
+        )
+    content, context = body["content"], body["context"]
+    if type(content) is not dict or type(context) is not dict or type(content.get("op")) is not str:
+        raise LogError("a record lacks content, context or op", code="CF-LOG-021", where=where)
+    return body
+
+
+_SAFE = " -_.~<>()[]{}=+*&$!,;'|^"
+
+
+def actor_text(path: Iterable[str]) -> str:
+    """A path of actor names as one percent-encoded text (``team/writer``)."""
+    return "/".join(quote(name, safe=_SAFE) for name in path)
+
+
+def actor_path(text: str) -> tuple[str, ...]:
+    """The names of a percent-encoded actor path."""
+    return tuple(unquote(name) for name in text.split("/")) if text else ()
+
+
+def step(op: str, name: str, key: str, occurrence: int) -> str:
+    """One step of an address: ``op:name@key#occurrence`` (``#1`` is left out), names percent-encoded."""
+    text = f"{op}:{quote(name, safe=_SAFE)}"
+    if key:
+        text += f"@{quote(key, safe=_SAFE)}"
+    return text if occurrence == 1 else f"{text}#{occurrence}"

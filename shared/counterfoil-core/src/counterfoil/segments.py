@@ -1,0 +1,192 @@
+"""A segment file is a row of checksummed chunks that hold items, so that a torn tail is seen and cut cleanly by a reader.
+
+Chunk (``shared/spec/log.md``), little endian, header 16 bytes::
+
+    u8 form | 3 zero bytes | u32 length | u32 raw length | u32 CRC-32 over the first 12 bytes and the stored bytes
+
+Forms: 0 raw (length = raw length), 1 the first flush of a zstd stream, 2 a further flush of the same stream.
+Decompressed, a chunk is a row of items: ``u8 kind | u32 length | bytes``. Kinds: 1 entry, 2 blob, 3 note.
+An item never crosses a chunk.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, BinaryIO, Final
+
+import zstandard
+
+from counterfoil.errors import LogError
+
+__all__ = [
+    "BLOB",
+    "CHUNK_HEADER",
+    "ENTRY",
+    "FRAME",
+    "MAX_CHUNK",
+    "NOTE",
+    "Chunk",
+    "Compressor",
+    "Item",
+    "TornChunk",
+    "items",
+    "pack_item",
+    "raw_chunk",
+    "read_chunks",
+]
+
+ENTRY: Final = 1
+BLOB: Final = 2
+NOTE: Final = 3
+
+RAW: Final = 0
+ZSTD_FIRST: Final = 1
+ZSTD_NEXT: Final = 2
+
+CHUNK_HEADER: Final = struct.Struct("<B3xIII")
+_CHECKED: Final = struct.Struct("<B3xII")
+_ITEM: Final = struct.Struct("<BI")
+
+FRAME: Final = 256 * 1024
+"""Raw bytes after which a new zstd stream begins: damage costs at most the rest of one stream."""
+MAX_CHUNK: Final = 1 << 30
+LEVEL: Final = 3
+_SLICE: Final = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """One chunk as read: where it starts and ends in the file, its form and its decompressed bytes."""
+
+    start: int
+    end: int
+    form: int
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One item of a chunk; ``data`` is the bytes behind its header."""
+
+    kind: int
+    data: bytes
+
+
+class TornChunk(LogError):
+    """The bytes from ``offset`` on are no whole chunk: a torn tail, or damage."""
+
+    def __init__(self, message: str, *, offset: int, where: str) -> None:
+        super().__init__(message, code="CF-LOG-010", where=f"{where} byte {offset}")
+        self.offset = offset
+
+
+def pack_item(kind: int, data: bytes) -> bytes:
+    """Item bytes: header and data."""
+    return _ITEM.pack(kind, len(data)) + data
+
+
+def _header(form: int, stored: bytes, raw_length: int) -> bytes:
+    checked = _CHECKED.pack(form, len(stored), raw_length)
+    return checked + struct.pack("<I", zlib.crc32(stored, zlib.crc32(checked)))
+
+
+def raw_chunk(data: bytes) -> bytes:
+    """A chunk of form raw."""
+    return _header(RAW, data, len(data)) + data
+
+
+class Compressor:
+    """Turns item bytes into chunks of one running zstd stream, a new stream every FRAME raw bytes."""
+
+    __slots__ = ("_raw", "_stream", "_zstd")
+
+    def __init__(self) -> None:
+        self._zstd = zstandard.ZstdCompressor(level=LEVEL, write_checksum=False, write_content_size=False)
+        self._stream: Any = None
+        self._raw = 0
+
+    def chunk(self, data: bytes) -> bytes:
+        """One flushed chunk holding ``data``; a reader needs the stream's earlier chunks only."""
+        form = ZSTD_NEXT
+        if self._stream is None or self._raw >= FRAME:
+            self._stream, self._raw, form = self._zstd.compressobj(), 0, ZSTD_FIRST
+        stored = self._stream.compress(data) + self._stream.flush(zstandard.COMPRESSOBJ_FLUSH_BLOCK)
+        self._raw += len(data)
+        return _header(form, stored, len(data)) + stored
+
+
+def read_chunks(
+    file: BinaryIO, *, where: str, start: int = 0, end: int | None = None, hasher: Any = None
+) -> Iterator[Chunk]:
+    """Whole chunks from ``start`` (the start of a raw chunk or of a stream) up to ``end``.
+
+    While a chunk is yielded, ``hasher`` (if given) has seen the file's bytes up to that chunk's start.
+    Raises TornChunk at the first byte that is no whole, checksummed, decompressible chunk; memory is one chunk.
+    """
+    file.seek(start)
+    offset = start
+    stream: Any = None
+    while end is None or offset < end:
+        head = file.read(CHUNK_HEADER.size)
+        if not head:
+            return
+        if len(head) < CHUNK_HEADER.size:
+            raise TornChunk("a chunk header is cut", offset=offset, where=where)
+        form, length, raw_length, checksum = CHUNK_HEADER.unpack(head)
+        if head[1:4] != b"\0\0\0" or form > ZSTD_NEXT or length > MAX_CHUNK or raw_length > MAX_CHUNK:
+            raise TornChunk("not a chunk header", offset=offset, where=where)
+        stop = offset + CHUNK_HEADER.size + length
+        if end is not None and stop > end:
+            raise TornChunk("a chunk runs past the end", offset=offset, where=where)
+        stored = file.read(length)
+        if len(stored) < length:
+            raise TornChunk("a chunk is cut", offset=offset, where=where)
+        if zlib.crc32(stored, zlib.crc32(head[:12])) != checksum:
+            raise TornChunk("a chunk's checksum does not match", offset=offset, where=where)
+        if form == RAW:
+            data = stored
+            if length != raw_length:
+                raise TornChunk("a raw chunk's lengths differ", offset=offset, where=where)
+        else:
+            if form == ZSTD_FIRST:
+                stream = zstandard.ZstdDecompressor().decompressobj()
+            if stream is None:
+                raise TornChunk("a stream has no beginning", offset=offset, where=where)
+            data = _inflate(stream, stored, raw_length, offset, where)
+        yield Chunk(offset, stop, form, data)
+        if hasher is not None:
+            hasher.update(head)
+            hasher.update(stored)
+        offset = stop
+
+
+def _inflate(stream: Any, stored: bytes, raw_length: int, offset: int, where: str) -> bytes:
+    data = b""
+    try:
+        # Small slices bound what a crafted chunk can expand to before its declared length is found wrong.
+        for i in range(0, len(stored), _SLICE):
+            data += stream.decompress(stored[i : i + _SLICE])
+            if len(data) > raw_length:
+                break
+    except zstandard.ZstdError as exc:
+        raise TornChunk("a chunk does not decompress", offset=offset, where=where) from exc
+    if len(data) != raw_length or stream.eof or stream.unused_data:
+        raise TornChunk("a chunk decompresses to another length", offset=offset, where=where)
+    return data
+
+
+def items(chunk: Chunk, *, where: str) -> Iterator[Item]:
+    """Items of a chunk; raises LogError (CF-LOG-011) when they do not fill it exactly."""
+    data, offset, size = chunk.data, 0, len(chunk.data)
+    while offset < size:
+        if offset + _ITEM.size > size:
+            raise LogError("an item header is cut", code="CF-LOG-011", where=f"{where} byte {chunk.start}")
+        kind, length = _ITEM.unpack_from(data, offset)
+        offset += _ITEM.size
+        if not ENTRY <= kind <= NOTE or offset + length > size:
+            raise LogError("not an item", code="CF-LOG-011", where=f"{where} byte {chunk.start}")
+        yield Item(kind, data[offset : offset + length])
+        offset += length

@@ -1,0 +1,76 @@
+"""Settings in one place: arguments win over ``COUNTERFOIL_*``, those over ``counterfoil.toml`` or ``[tool.counterfoil]``."""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from pathlib import Path
+from typing import Any, Final, Literal, cast
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from counterfoil.errors import ConfigError
+
+__all__ = ["DEFAULT_EVIDENCE", "OFF", "Durability", "Mode", "Settings", "load"]
+
+DEFAULT_EVIDENCE: Final = "counterfoil-evidence"
+OFF: Final = frozenset({"", "0", "false", "off", "no"})
+
+Mode = Literal["observe", "enforce", "hold"]
+Durability = Literal["group", "call"]
+
+
+class Settings(BaseModel):
+    """What can be set; unknown names are refused."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    evidence: str = DEFAULT_EVIDENCE
+    mode: Mode = "observe"
+    durability: Durability = "group"
+    plugins: str | None = None
+
+
+def load(
+    *, evidence: str | Path | None = None, mode: str | None = None, durability: str | None = None
+) -> Settings:
+    """Settings from file, environment and arguments; raises ConfigError (CF-CONFIG-001..003) for a bad one."""
+    found: dict[str, Any] = _from_file()
+    env = os.environ
+    if env.get("COUNTERFOIL", "").lower() not in OFF | {"1", "true", "on", "yes"}:
+        found["evidence"] = env["COUNTERFOIL"]
+    for name in ("mode", "durability", "plugins"):
+        if value := env.get(f"COUNTERFOIL_{name.upper()}"):
+            found[name] = value
+    given = {"evidence": None if evidence is None else str(evidence), "mode": mode, "durability": durability}
+    found.update({name: value for name, value in given.items() if value is not None})
+    try:
+        return Settings.model_validate(found)
+    except ValidationError as exc:
+        first = exc.errors(include_url=False)[0]
+        name = ".".join(map(str, first["loc"]))
+        raise ConfigError(
+            f"setting {name}: {first['msg']}",
+            code="CF-CONFIG-001",
+            where=name,
+            hint="mode is observe, enforce or hold; durability is group or call",
+        ) from exc
+
+
+def _from_file() -> dict[str, Any]:
+    for name in ("counterfoil.toml", "pyproject.toml"):
+        path = Path(name)
+        try:
+            data = tomllib.loads(path.read_text("utf-8"))
+        except (FileNotFoundError, NotADirectoryError, PermissionError):
+            continue
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as exc:
+            if name == "pyproject.toml":
+                continue  # somebody else's file: not ours to complain about
+            raise ConfigError(
+                f"{name} cannot be read: {exc}", code="CF-CONFIG-002", where=name, hint="mend the file"
+            ) from exc
+        table = data if name == "counterfoil.toml" else data.get("tool", {}).get("counterfoil")
+        if isinstance(table, dict):
+            return cast("dict[str, Any]", dict(table))
+    return {}

@@ -1,0 +1,30 @@
+"""Places that hold evidence: a folder today, other stores by URI scheme through the same few calls."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from counterfoil.errors import ConfigError
+from counterfoil.stores.folder import FolderStore
+
+__all__ = ["FolderStore", "open_store"]
+
+_SCHEME = re.compile(r"[a-z][a-z0-9+.-]+://")
+
+
+def open_store(evidence: str | Path | FolderStore) -> FolderStore:
+    """The store behind an evidence path or URI; raises ConfigError (CF-CONFIG-010) for an unknown scheme."""
+    if isinstance(evidence, FolderStore):
+        return evidence
+    text = str(evidence)
+    if _SCHEME.match(text):
+        raise ConfigError(
+            f"no store is installed for {text.split('://')[0]}://",
+            code="CF-CONFIG-010",
+            where=text,
+            hint="use a folder, or install the package that brings this store",
+        )
+    if not text:
+        raise ConfigError("the evidence path is empty", code="CF-CONFIG-011", hint="name a folder")
+    return FolderStore(Path(text).absolute())

@@ -1,0 +1,190 @@
+"""Evidence in a folder: ``<log id>/<segment>.seg`` and a ``.gitignore``, nothing else.
+
+Every byte inside is evidence, so there is no cache, lock or index here (those live in the Counterfoil home).
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO, Final
+
+from counterfoil.errors import StoreError
+
+__all__ = ["GITIGNORE", "FolderStore"]
+
+GITIGNORE: Final = b"*\n"
+_LOG = re.compile(r"[0-9a-f]{16}\Z")
+_SEGMENT = re.compile(r"([0-9]{8})\.seg\Z")
+
+
+class FolderStore:
+    """A folder (mode 0700) with one sub-folder a log; every OSError comes back as StoreError with a code."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    def __repr__(self) -> str:
+        return f"FolderStore({str(self.root)!r})"
+
+    @property
+    def uri(self) -> str:
+        """The name under which this place is remembered: the resolved path."""
+        return os.path.realpath(self.root)
+
+    # -- reading ------------------------------------------------------------------------------------------------------
+
+    def exists(self) -> bool:
+        """Whether there is a folder; raises StoreError when the path is something else or cannot be looked at."""
+        try:
+            if self.root.is_dir():
+                return True
+            if self.root.exists():
+                raise StoreError(
+                    "the evidence path is no folder", code="CF-STORE-003", where=str(self.root), hint="name a folder"
+                )
+        except OSError as exc:
+            raise self._failed("look at", self.root, exc) from exc
+        return False
+
+    def logs(self) -> list[str]:
+        """Log ids in this evidence, sorted."""
+        return sorted(name for name in self._names(self.root) if _LOG.match(name))
+
+    def segments(self, log: str) -> list[int]:
+        """Segment numbers of a log, sorted."""
+        found = (_SEGMENT.match(name) for name in self._names(self.root / log))
+        return sorted(int(match[1]) for match in found if match)
+
+    def foreign(self) -> Iterator[tuple[str, str]]:
+        """(relative path, what is wrong) of everything inside that Counterfoil did not write."""
+        for name in sorted(self._names(self.root)):
+            if name == ".gitignore":
+                if self._read_small(self.root / name) != GITIGNORE:
+                    yield name, "is not the one Counterfoil writes"
+            elif not _LOG.match(name) or not (self.root / name).is_dir() or (self.root / name).is_symlink():
+                yield name, "does not belong to evidence"
+        if not (self.root / ".gitignore").exists():
+            yield ".gitignore", "is missing"
+        for log in self.logs():
+            folder = self.root / log
+            for name in sorted(self._names(folder)) if folder.is_dir() else []:
+                if not _SEGMENT.match(name) or not (folder / name).is_file() or (folder / name).is_symlink():
+                    yield f"{log}/{name}", "does not belong to evidence"
+
+    def segment_name(self, log: str, number: int) -> str:
+        """Relative name of a segment, as findings tell it."""
+        return f"{log}/{number:08d}.seg"
+
+    def open_segment(self, log: str, number: int) -> BinaryIO:
+        """A segment opened for reading."""
+        path = self.root / self.segment_name(log, number)
+        try:
+            return open(path, "rb")
+        except OSError as exc:
+            raise self._failed("read", path, exc) from exc
+
+    def segment_size(self, log: str, number: int) -> int:
+        """Bytes of a segment."""
+        path = self.root / self.segment_name(log, number)
+        try:
+            return path.stat().st_size
+        except OSError as exc:
+            raise self._failed("read", path, exc) from exc
+
+    def size(self) -> int:
+        """Bytes of all files and folders in this evidence, as ``du -b`` counts them."""
+        total = 0
+        for folder, _, names in os.walk(self.root):
+            total += os.stat(folder).st_size
+            total += sum(os.stat(os.path.join(folder, name)).st_size for name in names)
+        return total
+
+    # -- writing ------------------------------------------------------------------------------------------------------
+
+    def prepare(self) -> None:
+        """Create the folder and its ``.gitignore``; raises StoreError when that cannot be done."""
+        try:
+            fresh = not self.root.exists()
+            self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if fresh:
+                os.chmod(self.root, 0o700)
+            ignore = self.root / ".gitignore"
+            if not ignore.exists() and not self.logs():
+                self._create_whole(ignore, GITIGNORE)
+            _sync_folder(self.root)
+        except OSError as exc:
+            raise self._failed("write", self.root, exc) from exc
+
+    def create_segment(self, log: str, number: int) -> int:
+        """A new segment's file descriptor for appending; it must not exist yet."""
+        path = self.root / self.segment_name(log, number)
+        try:
+            path.parent.mkdir(mode=0o700, exist_ok=True)
+            fd = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC, 0o600)
+            _sync_folder(path.parent)
+            _sync_folder(self.root)
+            return fd
+        except OSError as exc:
+            raise self._failed("write", path, exc) from exc
+
+    # -- helpers ------------------------------------------------------------------------------------------------------
+
+    def _create_whole(self, path: Path, data: bytes) -> None:
+        part = path.with_name(f"{path.name}.{os.getpid()}")
+        try:
+            fd = os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600)
+            try:
+                os.write(fd, data)
+                os.fsync(fd)
+            finally:
+                os.close(fd)
+            os.rename(part, path)
+        except OSError:
+            part.unlink(missing_ok=True)
+            raise
+
+    def _names(self, folder: Path) -> list[str]:
+        try:
+            return os.listdir(folder)
+        except FileNotFoundError:
+            return []
+        except OSError as exc:
+            raise self._failed("read", folder, exc) from exc
+
+    def _read_small(self, path: Path) -> bytes:
+        try:
+            with open(path, "rb") as file:
+                return file.read(64)
+        except OSError as exc:
+            raise self._failed("read", path, exc) from exc
+
+    def _failed(self, verb: str, path: Path, exc: OSError) -> StoreError:
+        return store_error(exc, f"cannot {verb} the evidence", str(path))
+
+
+def store_error(exc: OSError, message: str, where: str) -> StoreError:
+    """The StoreError for an OSError: full disk, read-only, permission and the rest have their own codes."""
+    reason = exc.strerror or type(exc).__name__
+    if exc.errno in (errno.ENOSPC, errno.EDQUOT):
+        return StoreError(f"{message}: {reason}", code="CF-STORE-004", where=where, hint="free space on this disk")
+    if exc.errno == errno.EROFS:
+        return StoreError(
+            f"{message}: {reason}", code="CF-STORE-005", where=where, hint="choose a folder that can be written"
+        )
+    if exc.errno in (errno.EACCES, errno.EPERM):
+        return StoreError(
+            f"{message}: {reason}", code="CF-STORE-006", where=where, hint="check the folder's owner and permissions"
+        )
+    return StoreError(f"{message}: {reason}", code="CF-STORE-001", where=where, hint="check the path and the disk")
+
+
+def _sync_folder(path: Path) -> None:
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)

@@ -1,0 +1,119 @@
+"""What a reader makes of entries: calls with start and end joined, and runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from counterfoil import records, statements
+from counterfoil.digest import Reference, sha256_hex
+from counterfoil.dsse import Envelope
+from counterfoil.errors import CounterfoilError
+from counterfoil.log import Entry
+
+__all__ = ["CallView", "RunView", "join", "run_of"]
+
+
+@dataclass(slots=True)
+class CallView:
+    """A call: its start record joined with its end record, if it ended."""
+
+    id: str
+    run: str
+    op: str
+    name: str
+    actor: str
+    address: str
+    start: Entry
+    start_digest: str
+    end: Entry | None = None
+    end_digest: str | None = None
+
+    @property
+    def request(self) -> Reference | None:
+        """Reference of what went in."""
+        return _reference(self.start.body["content"].get("request"))
+
+    @property
+    def response(self) -> Reference | None:
+        """Reference of what came out."""
+        return None if self.end is None else _reference(self.end.body["content"].get("response"))
+
+    @property
+    def error(self) -> Reference | None:
+        """Reference of the error it ended with."""
+        return None if self.end is None else _reference(self.end.body["content"].get("error"))
+
+    @property
+    def status(self) -> str:
+        """``open``, or how it ended: ok, error, cancelled, interrupted, abandoned."""
+        return "open" if self.end is None else str(self.end.body["content"].get("status", "ok"))
+
+    @property
+    def parent(self) -> str | None:
+        """Identifier of the enclosing call."""
+        return self.start.body["context"].get("parent")
+
+    @property
+    def handoffs(self) -> list[str]:
+        """Digests of the handoffs this call received."""
+        return list(self.start.body["context"].get("handoffs", []))
+
+
+@dataclass(slots=True)
+class RunView:
+    """A run: its root call and the numbers of its entries."""
+
+    id: str
+    log: str
+    first: int
+    root: CallView | None = None
+    entries: list[tuple[str, int]] = field(default_factory=list)
+    content: list[bytes] = field(default_factory=list)
+
+    @property
+    def ended(self) -> bool:
+        """Whether the root call has ended."""
+        return self.root is not None and self.root.end is not None
+
+
+def join(found: dict[str, CallView], entry: Entry) -> CallView | None:
+    """Add a start or end record to ``found``; the call it belongs to, None for other records."""
+    content, context = entry.body["content"], entry.body["context"]
+    id, phase = context.get("call"), content.get("phase")
+    if not isinstance(id, str):
+        return None
+    if phase == "start" and id not in found:
+        found[id] = CallView(
+            id,
+            str(context.get("run", "")),
+            str(content["op"]),
+            str(content.get("name", "")),
+            str(content.get("actor", "")),
+            str(content.get("address", "")),
+            entry,
+            sha256_hex(entry.body_bytes),
+        )
+    elif phase == "end" and id in found and found[id].end is None:
+        found[id].end, found[id].end_digest = entry, sha256_hex(entry.body_bytes)
+    return found.get(id)
+
+
+def run_of(entry: Entry) -> tuple[str | None, object]:
+    """(run, repeatable part) of an entry; None for entries outside every run."""
+    if records.is_record(entry.body):
+        run = entry.body["context"].get("run")
+        return (run if isinstance(run, str) else None), entry.body["content"]
+    try:
+        predicate = statements.parse(Envelope.parse(entry.body).payload).predicate
+    except CounterfoilError:
+        return None, None
+    if isinstance(predicate, statements.Handoff) and predicate.run is not None:
+        return predicate.run, predicate.content.model_dump(by_alias=True, exclude_none=True)
+    return None, None
+
+
+def _reference(value: object) -> Reference | None:
+    try:
+        return None if value is None else Reference.from_dict(value)
+    except CounterfoilError:
+        return None

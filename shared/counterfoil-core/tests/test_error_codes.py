@@ -1,0 +1,37 @@
+"""The codes the formats' modules raise and the table of `errors.md` are the same set."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+SHARED = Path(__file__).resolve().parents[2]
+SOURCE = SHARED / "counterfoil-core" / "src" / "counterfoil"
+TABLE = (SHARED / "spec" / "errors.md").read_text(encoding="utf-8")
+
+# Modules that put a family before a number, and how they spell the number.
+FAMILIES = {
+    "CF-CANON": ("_jcs.py", "_ijson.py"),
+    "CF-PROOF": ("tree.py",),
+    "CF-NOTE": ("notes.py",),
+    "CF-DSSE": ("dsse.py",),
+    "CF-KEYS": ("_ed25519.py", "_heads.py", "_home.py", "_identity.py", "_keyring.py"),
+}
+NUMBER = re.compile(r'"(0\d\d)"')
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_every_code_is_listed_once_and_raised_somewhere(family: str) -> None:
+    listed = re.findall(rf"^\| ({family}-\d{{3}}) \|", TABLE, re.MULTILINE)
+    assert listed == sorted(set(listed))
+    code = "\n".join(
+        re.sub(r'""".*?"""', "", (SOURCE / name).read_text(encoding="utf-8"), flags=re.DOTALL)
+        for name in FAMILIES[family]
+    )
+    raised = {f"{family}-{number}" for number in NUMBER.findall(code)}
+    raised |= set(re.findall(rf"{family}-\d{{3}}", code))
+    assert raised <= set(listed)
+    # Higher numbers of a family may belong to other modules.
+    assert {each for each in listed if each <= max(raised)} == raised
