@@ -1,7 +1,7 @@
 """Counterfoil for LangChain and LangGraph.
 
-    from counterfoil_langchain import Handler
-    graph.invoke(inputs, {"callbacks": [Handler("evidence")]})
+from counterfoil_langchain import Handler
+graph.invoke(inputs, {"callbacks": [Handler("evidence")]})
 """
 
 from __future__ import annotations

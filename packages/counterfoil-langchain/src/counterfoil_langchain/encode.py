@@ -1,7 +1,8 @@
 """LangChain and LangGraph objects in canonical form: one digest for a message however it was reached.
 
-The normal form of a message (``shared/spec/values.md``, ``$msg``) has its type, content blocks, name, tool calls, status and
-other payload fields, and none of the volatile ones: no id (but a RemoveMessage's), no response metadata, no usage.
+The normal form of a message (``shared/spec/values.md``, ``$msg``) has its type, content blocks, name, tool calls,
+status and other payload fields, and none of the volatile ones: no id (but a RemoveMessage's), no response metadata,
+no usage.
 """
 
 from __future__ import annotations
@@ -15,9 +16,11 @@ from langchain_core.messages import BaseMessage, RemoveMessage
 
 from counterfoil import values
 
-__all__ = ["control", "encode_message", "message_key", "raw_of", "register"]
+__all__ = ["control", "encode_message", "message_key", "raw_of", "register", "write_message"]
 
-_VOLATILE: Final = frozenset({"id", "response_metadata", "usage_metadata", "example", "tool_call_chunks", "chunk_position"})
+_VOLATILE: Final = frozenset(
+    {"id", "response_metadata", "usage_metadata", "example", "tool_call_chunks", "chunk_position"}
+)
 _KNOWN: Final = _VOLATILE | {
     "additional_kwargs",
     "artifact",
@@ -38,13 +41,13 @@ Go = Callable[[object], object]
 
 def register() -> None:
     """Teach the core LangChain's messages."""
-    values.register(BaseMessage, encode_message, key=message_key)
+    values.register(BaseMessage, encode_message, key=message_key, writer=write_message)
 
 
-_control: tuple[type, type, type] | None = None
+_control: tuple[Any, Any, Any] | None = None
 
 
-def control() -> tuple[type, type, type] | None:
+def control() -> tuple[Any, Any, Any] | None:
     """LangGraph's Command, Send and Interrupt once the application has imported them; the core learns them then.
 
     Never imports LangGraph: the handler is made while LangChain itself is being imported.
@@ -78,10 +81,14 @@ def encode_message(message: Any, go: Go) -> object:
         out["status"] = "error"
     calls = fields.get("tool_calls")
     if calls:
-        out["tool_calls"] = [go({"args": call["args"], "id": call["id"], "name": call["name"]}) for call in calls]
+        out["tool_calls"] = [
+            go({"args": call["args"], "id": call["id"], "name": call["name"]}) for call in calls
+        ]
     if fields.get("invalid_tool_calls"):
         out["invalid_tool_calls"] = go(fields["invalid_tool_calls"])
-    extra = {key: value for key, value in (fields.get("additional_kwargs") or {}).items() if value is not None}
+    extra = {
+        key: value for key, value in (fields.get("additional_kwargs") or {}).items() if value is not None
+    }
     if extra:
         out["additional_kwargs"] = go(extra)
     others = {key: value for key, value in fields.items() if key not in _KNOWN}
@@ -91,6 +98,38 @@ def encode_message(message: Any, go: Go) -> object:
     if isinstance(message, RemoveMessage):
         out["id"] = go(fields.get("id"))
     return {"$msg": out}
+
+
+def write_message(message: Any, parts: values.Parts) -> bytes | None:
+    """Reduced form of a message that is only text, without the detour; equal to what ``encode_message`` gives."""
+    fields = message.__dict__
+    content, extra = fields.get("content"), fields.get("additional_kwargs")
+    if type(content) is not str or (extra and any(value is not None for value in extra.values())):
+        return None
+    if fields.get("tool_calls") or fields.get("invalid_tool_calls") or fields.get("artifact") is not None:
+        return None
+    if (
+        fields.get("status") == "error"
+        or isinstance(message, RemoveMessage)
+        or fields.keys() - _KNOWN
+        or getattr(message, "__pydantic_extra__", None)
+    ):
+        return None
+    listed = b"[]"
+    if content:
+        listed = parts.composite(
+            b"[" + parts.composite(b'{"text":%b,"type":"text"}' % parts.text(content)) + b"]"
+        )
+    out = [b'"content":' + listed]
+    for name in ("name", "role", "tool_call_id"):
+        value = fields.get(name)
+        if value is not None and value != "":
+            if type(value) is not str:
+                return None
+            out.append(b'"%b":%b' % (name.encode(), parts.text(value)))
+    kind = str(fields.get("type", "")).removesuffix("MessageChunk").lower()
+    out.append(b'"type":' + parts.text(kind))
+    return parts.composite(b'{"$msg":' + parts.composite(b"{" + b",".join(out) + b"}") + b"}")
 
 
 def blocks(content: Any) -> list[Any]:
@@ -137,23 +176,27 @@ def message_key(message: Any) -> object:
     content = fields.get("content")
     try:
         return (
-            type(message),
-            content if type(content) is str else marshal.dumps(content, 2),
-            fields.get("name"),
-            fields.get("tool_call_id"),
-            fields.get("status"),
-            _packed(fields.get("tool_calls")),
-            _packed(fields.get("invalid_tool_calls")),
-            _packed(fields.get("additional_kwargs")),
-            fields.get("id") if isinstance(message, RemoveMessage) else None,
-            fields.get("role"),
-        ) if len(fields.keys() - _KNOWN) == 0 else None
+            (
+                type(message),
+                content if type(content) is str else marshal.dumps(content, 2),
+                fields.get("name"),
+                fields.get("tool_call_id"),
+                fields.get("status"),
+                _packed(fields.get("tool_calls")),
+                _packed(fields.get("invalid_tool_calls")),
+                _packed(fields.get("additional_kwargs")),
+                fields.get("id") if isinstance(message, RemoveMessage) else None,
+                fields.get("role"),
+            )
+            if len(fields.keys() - _KNOWN) == 0
+            else None
+        )
     except ValueError:
         return None
 
 
 def _packed(value: object) -> bytes | None:
-    return marshal.dumps(value, 2) if value else None
+    return marshal.dumps(value, 2) if value else None  # type: ignore[arg-type]
 
 
 def raw_of(message: Any) -> dict[str, Any]:

@@ -39,10 +39,11 @@ def _guarded(method: _Method) -> _Method:
 
 
 class Handler(BaseCallbackHandler):
-    """Records LangChain and LangGraph runs into ``evidence``; pass it in ``callbacks``, or let ``counterfoil`` install it.
+    """Records LangChain and LangGraph runs into ``evidence``; pass it in ``callbacks``, or let ``counterfoil``
+    install it.
 
-    Several handlers of one evidence share one log and one run tree, so that nothing is recorded twice. Raises ConfigError
-    for a mode other than ``observe``.
+    Several handlers of one evidence share one log and one run tree, so that nothing is recorded twice. Raises
+    ConfigError for a mode other than ``observe``.
     """
 
     run_inline = True

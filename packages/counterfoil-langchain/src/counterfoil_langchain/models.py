@@ -50,7 +50,9 @@ class Redactor:
             return None
         low = key.lower()
         found = self._keys.get(low) or self._keys.get(low.replace("-", "_"))
-        if found is None and (low.endswith(("_api_key", "_secret", "_password", "_token")) and "max" not in low):
+        if found is None and (
+            low.endswith(("_api_key", "_secret", "_password", "_token")) and "max" not in low
+        ):
             found = "credential field"
         return found
 
@@ -109,17 +111,25 @@ def _settings(params: dict[str, Any], metadata: dict[str, Any], redactor: Redact
 
 
 def chat_request(
-    recorder: Recorder, messages: list[Any], params: dict[str, Any], metadata: dict[str, Any], redactor: Redactor
+    recorder: Recorder,
+    messages: list[Any],
+    params: dict[str, Any],
+    metadata: dict[str, Any],
+    redactor: Redactor,
 ) -> Any:
     """Reference of ``{"messages", "model", "params", "provider", "tools"}``; ``messages`` is one list a prompt."""
     capture = recorder.capture
     parts = {key: capture.cached(value) for key, value in _settings(params, metadata, redactor).items()}
     parts["messages"] = capture.reduce(messages[0]) if len(messages) == 1 else capture.reduce(messages)
-    return capture.object(parts)
+    return capture.composed(parts)
 
 
 def text_request(
-    recorder: Recorder, prompts: list[str], params: dict[str, Any], metadata: dict[str, Any], redactor: Redactor
+    recorder: Recorder,
+    prompts: list[str],
+    params: dict[str, Any],
+    metadata: dict[str, Any],
+    redactor: Redactor,
 ) -> Any:
     """Reference of ``{"model", "params", "prompts", "provider"}``."""
     return recorder.value({**_settings(params, metadata, redactor), "prompts": list(prompts)})
@@ -132,10 +142,12 @@ def chat_response(recorder: Recorder, result: Any) -> tuple[Any, dict[str, Any]]
     context: dict[str, Any] = {}
     if len(generations) == 1 and len(generations[0]) == 1 and hasattr(generations[0][0], "message"):
         generation = generations[0][0]
-        response = capture.object({"message": capture.reduce(generation.message)})
+        response = capture.composed({"message": capture.reduce(generation.message)})
         _about(recorder, generation, context)
     else:
-        listed = [[getattr(one, "message", None) or {"text": one.text} for one in group] for group in generations]
+        listed = [
+            [getattr(one, "message", None) or {"text": one.text} for one in group] for group in generations
+        ]
         response = recorder.value({"generations": listed})
     output = getattr(result, "llm_output", None)
     if output and "usage" not in context and isinstance(output.get("token_usage"), dict):
@@ -151,7 +163,9 @@ def _about(recorder: Recorder, generation: Any, context: dict[str, Any]) -> None
     metadata = getattr(message, "response_metadata", None) or {}
     info = getattr(generation, "generation_info", None) or {}
     provider = {
-        "finish_reason": metadata.get("finish_reason") or metadata.get("stop_reason") or info.get("finish_reason"),
+        "finish_reason": metadata.get("finish_reason")
+        or metadata.get("stop_reason")
+        or info.get("finish_reason"),
         "fingerprint": metadata.get("system_fingerprint"),
         "id": metadata.get("id"),
         "model": metadata.get("model_name") or metadata.get("model"),

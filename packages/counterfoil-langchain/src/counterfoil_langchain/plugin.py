@@ -23,11 +23,15 @@ _installed: list[Handler] = []
 @hookimpl
 def counterfoil_instrumentations() -> list[Instrumentation]:
     """The LangChain adapter (observe)."""
-    return [Instrumentation("langchain", "langchain_core.callbacks.manager", _install, _uninstall, capabilities=_can)]
+    return [
+        Instrumentation(
+            "langchain", "langchain_core.callbacks.manager", _install, _uninstall, capabilities=_can
+        )
+    ]
 
 
 def _install(recorder: Recorder) -> None:
-    """Register a configure hook whose ContextVar *defaults* to the handler: present in every thread, loop and context."""
+    """Register a configure hook whose ContextVar defaults to the handler: present in every thread and context."""
     from langchain_core.tracers.context import register_configure_hook
 
     from counterfoil_langchain.handler import Handler
@@ -50,7 +54,11 @@ def _uninstall() -> None:
 
 
 def _can() -> dict[str, Any]:
-    return {"langchain-core": _version("langchain-core"), "langgraph": _version("langgraph"), "modes": ["observe"]}
+    return {
+        "langchain-core": _version("langchain-core"),
+        "langgraph": _version("langgraph"),
+        "modes": ["observe"],
+    }
 
 
 def _version(name: str) -> str:

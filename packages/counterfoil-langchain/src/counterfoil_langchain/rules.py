@@ -1,8 +1,8 @@
 """Turns the run tree into handoffs: rules R0 to R5, the same for every pattern of LangGraph.
 
-R0 actor, R1 call and return, R2 Command, R3 Send, R4 accept an offer, R5 joins and static edges. An offer is signed by its
-sender when it leaves it (``sealed``); a static edge or join is signed for the enclosing graph's actor when the receiver
-starts (``observed``), with every activation the receiver could read as a parent.
+R0 actor, R1 call and return, R2 Command, R3 Send, R4 accept an offer, R5 joins and static edges. An offer is signed
+by its sender when it leaves it (``sealed``); a static edge or join is signed for the enclosing graph's actor when
+the receiver starts (``observed``), with every activation the receiver could read as a parent.
 """
 
 from __future__ import annotations
@@ -86,8 +86,14 @@ class Rules:
                     else:
                         self._offer(str(target), "command", one.update, sender, scope, one)
 
-    def _offer(self, target: str, kind: str, payload: Any, sender: Node, graph_run: Node, command: object) -> None:
-        if target == _END or graph_run.agent is not None or (target in INTERNAL and graph_run.enclosing() is not None):
+    def _offer(
+        self, target: str, kind: str, payload: Any, sender: Node, graph_run: Node, command: object
+    ) -> None:
+        if (
+            target == _END
+            or graph_run.agent is not None
+            or (target in INTERNAL and graph_run.enclosing() is not None)
+        ):
             return
         if graph_run.graph is None:
             graph_run.graph = Graph(graph_run)
@@ -126,7 +132,7 @@ class Rules:
         return self._observe(node, graph, request)
 
     def _matching(self, node: Node, graph: Graph, request: Reference, *, pushed: bool) -> list[Offer]:
-        """A Send starts one task: equal payload first, then the order of sending. Commands to one target start one node."""
+        """A Send starts one task (equal payload first, then sending order); Commands to one target start one node."""
         waiting = [one for one in graph.offers if not one.used and one.target == node.name]
         sends = [one for one in waiting if one.kind == "send"]
         if pushed and sends:

@@ -62,8 +62,9 @@ class Graph:
 class Node:
     """One run of the framework.
 
-    ``call`` is set when it is recorded, ``activation`` when it is an activation of ``actor``; ``agent`` marks an agent's own
-    graph run, ``adopted`` a node whose agent is the same actor, ``caller`` the activation that called an agent.
+    ``call`` is set when it is recorded, ``activation`` when it is an activation of ``actor``; ``agent`` marks an
+    agent's own graph run, ``adopted`` a node whose agent is the same actor, ``caller`` the activation that called an
+    agent.
     """
 
     id: str

@@ -260,7 +260,9 @@ def _positions(graph: Graph, inputs: Any) -> None:
     for message in reversed(listed[-8:]):
         calls = getattr(message, "tool_calls", None)
         if calls:
-            graph.positions = {str(call.get("id")): at for at, call in enumerate(calls) if isinstance(call, dict)}
+            graph.positions = {
+                str(call.get("id")): at for at, call in enumerate(calls) if isinstance(call, dict)
+            }
             return
 
 

@@ -1,7 +1,7 @@
 """Counterfoil: verified ancestry for multi-agent systems.
 
-Every prompt, tool call, model output and handoff is recorded as canonical JSON under its SHA-256 in an append-only, signed
-log; every handoff travels as a signed envelope that the receiver verifies before it acts.
+Every prompt, tool call, model output and handoff is recorded as canonical JSON under its SHA-256 in an append-only,
+signed log; every handoff travels as a signed envelope that the receiver verifies before it acts.
 
     import counterfoil
     counterfoil.install("evidence")            # recording on, for every installed adapter

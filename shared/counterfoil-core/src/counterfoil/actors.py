@@ -1,6 +1,7 @@
 """Keys of actors: fresh in memory, bound by the identity at an actor's first signature in a session.
 
-They attribute within the process and let one agent be revoked; they prove nothing against the holder of the identity key.
+They attribute within the process and let one agent be revoked; they prove nothing against the holder of the identity
+key.
 """
 
 from __future__ import annotations

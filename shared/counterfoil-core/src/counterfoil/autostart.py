@@ -1,7 +1,8 @@
-"""Switches recording on: by ``counterfoil.install()``, or by the environment variable ``COUNTERFOIL`` with no code change.
+"""Switches recording on: by ``counterfoil.install()``, or by the environment variable ``COUNTERFOIL`` with no code
+change.
 
-Adapters come from plugins only. One whose framework is not imported yet is installed the moment it is, so that a program
-that never uses the framework pays only for the look-up.
+Adapters come from plugins only. One whose framework is not imported yet is installed the moment it is, so that a
+program that never uses the framework pays only for the look-up.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from counterfoil.errors import ConfigError, CounterfoilError
 from counterfoil.hooks import Instrumentation
@@ -33,16 +34,17 @@ _log: Final = logging.getLogger("counterfoil")
 class _State:
     """What is installed in this process."""
 
-    recorder: Recorder | None = None
-    installed: list[Instrumentation] = []
-    finder: _Finder | None = None
-    exit_hook = False
+    recorder: ClassVar[Recorder | None] = None
+    installed: ClassVar[list[Instrumentation]] = []
+    finder: ClassVar[_Finder | None] = None
+    exit_hook: ClassVar[bool] = False
 
 
 class _Finder(importlib.abc.MetaPathFinder):
     """Calls back once a module has been imported; looks modules up through the finders behind it.
 
-    It stays armed until an import succeeds: a framework's lazy imports may fail in a circle at first and be tried again.
+    It stays armed until an import succeeds: a framework's lazy imports may fail in a circle at first and be tried
+    again.
     """
 
     def __init__(self, wanted: dict[str, list[Callable[[], None]]]) -> None:
@@ -82,7 +84,9 @@ def install(
     """
     from counterfoil.settings import load
 
-    settings = load(evidence=evidence, mode=mode, durability=durability)
+    settings = load(
+        evidence=None if evidence is None else os.fspath(evidence), mode=mode, durability=durability
+    )
     if _State.recorder is not None:
         if Path(_State.recorder.evidence).absolute() == Path(settings.evidence).absolute():
             return
@@ -128,13 +132,15 @@ def recorder(evidence: str | os.PathLike[str] | None = None) -> Recorder:
 
     if _State.recorder is not None and evidence is None:
         return _State.recorder
-    settings = load(evidence=evidence)
+    settings = load(evidence=None if evidence is None else os.fspath(evidence))
     wanted = Path(settings.evidence).absolute()
     if _State.recorder is not None and Path(_State.recorder.evidence).absolute() == wanted:
         return _State.recorder
     found = _made.get(str(wanted))
     if found is None or found.closed:
-        found = _made[str(wanted)] = Recorder(settings.evidence, mode=settings.mode, durability=settings.durability)
+        found = _made[str(wanted)] = Recorder(
+            settings.evidence, mode=settings.mode, durability=settings.durability
+        )
         _on_exit()
     return found
 

@@ -1,7 +1,7 @@
 """Python objects to references in one pass, so that a callback pays for what is new and not for the history again.
 
-``Capture.reference(obj)`` equals ``Reducer.reference(values.encode(obj))`` for every object (a test holds that); it walks
-plain JSON types directly and memoises messages by a key their adapter gives, never by object identity.
+``Capture.reference(obj)`` equals ``Reducer.reference(values.encode(obj))`` for every object (a test holds that); it
+walks plain JSON types directly and memoises messages by a key their adapter gives, never by object identity.
 """
 
 from __future__ import annotations
@@ -10,7 +10,18 @@ import marshal
 from typing import Any, Final
 
 from counterfoil import canonical, values
-from counterfoil.digest import INLINE, MEDIA_FOLD, MEDIA_JSON, MEDIA_TEXT, Reducer, Reference, Sink, fold_node, sha256_hex
+from counterfoil.digest import (
+    INLINE,
+    MEDIA_FOLD,
+    MEDIA_JSON,
+    MEDIA_TEXT,
+    Reducer,
+    Reference,
+    Sink,
+    fold_node,
+    key_bytes,
+    sha256_hex,
+)
 
 __all__ = ["Capture"]
 
@@ -71,7 +82,7 @@ class Capture:
         ``marshal`` (version 2) is exact for JSON types and refuses the others.
         """
         try:
-            key = marshal.dumps(obj, 2)
+            key = marshal.dumps(obj, 2)  # type: ignore[arg-type]
         except ValueError:
             return self.reduce(obj)
         found = self._elements.get(key)
@@ -81,7 +92,7 @@ class Capture:
             self._elements[key] = found
         return found
 
-    def object(self, parts: dict[str, bytes]) -> Reference:
+    def composed(self, parts: dict[str, bytes]) -> Reference:
         """Reference of an object whose values are reduced already; keys are ASCII and do not start with ``$``."""
         data = b",".join(b'"%b":%b' % (key.encode(), parts[key]) for key in sorted(parts))
         return self._reducer.blob(b"{" + data + b"}", MEDIA_JSON)
@@ -91,13 +102,13 @@ class Capture:
     def _walk(self, obj: object, depth: int) -> bytes:
         kind = type(obj)
         if kind is str:
-            return self._string(obj)  # type: ignore[arg-type]
+            return self.text(obj)  # type: ignore[arg-type]
         if kind is dict:
             return self._dict(obj, depth)  # type: ignore[arg-type]
         if kind is list:
             return self._list(obj, depth)  # type: ignore[arg-type]
         if kind in _DIRECT:
-            return canonical.dumps(values.encode(obj))
+            return canonical.dumps_record(obj) if kind is not int else canonical.dumps(values.encode(obj))
         key = values.message_key(kind)
         if key is not None:
             return self._message(obj, key, depth)
@@ -116,15 +127,19 @@ class Capture:
             found = self._elements.get(memo)
             if found is not None:
                 return found
-        reduced = self._reducer.reduce(self._inner(obj, depth))
+        write = values.message_writer(type(obj))
+        reduced = write(obj, self) if write is not None else None
+        if reduced is None:
+            reduced = self._reducer.reduce(self._inner(obj, depth))
         if memo is not None:
             self._spend(1024)
             self._elements[memo] = reduced
         return reduced
 
-    def _string(self, text: str) -> bytes:
+    def text(self, text: str) -> bytes:
+        """Reduced form of a string."""
         if len(text) * 3 < INLINE:
-            return canonical.dumps(values.encode(text))
+            return canonical.dumps_record(text) if text.isascii() else canonical.dumps(values.encode(text))
         found = self._texts.get(text)
         if found is not None:
             return found
@@ -133,7 +148,7 @@ class Capture:
         except UnicodeEncodeError:
             return self._reducer.reduce(values.encode(text))
         if len(data) < INLINE:
-            return canonical.dumps(text)
+            return canonical.dumps_record(text)
         sha256 = sha256_hex(data)
         self._sink(sha256, data)
         reduced = _ref(MEDIA_TEXT, sha256, len(data))
@@ -148,8 +163,8 @@ class Capture:
             if type(key) is not str or not key.isascii() or key.startswith("$"):
                 return self._reducer.reduce(self._inner(obj, depth))
         walk = self._walk
-        parts = [canonical.dumps(key) + b":" + walk(obj[key], depth + 1) for key in sorted(obj)]
-        return self._composite(b"{" + b",".join(parts) + b"}")
+        parts = [key_bytes(key) + walk(obj[key], depth + 1) for key in sorted(obj)]
+        return self.composite(b"{" + b",".join(parts) + b"}")
 
     def _list(self, obj: list[Any], depth: int) -> bytes:
         if depth >= _WALK_DEPTH:
@@ -158,7 +173,7 @@ class Capture:
             return self._fold(obj, depth)
         walk = self._walk
         parts = [walk(element, depth + 1) for element in obj]
-        return self._composite(b"[" + b",".join(parts) + b"]")
+        return self.composite(b"[" + b",".join(parts) + b"]")
 
     def _fold(self, obj: list[Any], depth: int) -> bytes:
         parent, size = "", 0
@@ -184,7 +199,8 @@ class Capture:
         if self._spent > _MEMO_BYTES:
             self.forget()
 
-    def _composite(self, data: bytes) -> bytes:
+    def composite(self, data: bytes) -> bytes:
+        """Reduced form of an array or object given as the RFC 8785 text of its reduced parts."""
         if len(data) < INLINE:
             return data
         ref = self._reducer.blob(data, MEDIA_JSON)

@@ -1,4 +1,4 @@
-"""Checks one log for ``verify``: structure, references, signatures, checkpoints, totals, tail and the remembered head."""
+"""Checks one log for ``verify``: structure, references, signatures, checkpoints, totals, tail, remembered head."""
 
 from __future__ import annotations
 
@@ -34,7 +34,9 @@ class LogCheck:
     ) -> None:
         self.name = name
         self.checkpoints: dict[int, str] = {}
-        self.counts = dict.fromkeys(("records", "statements", "runs", "handoffs", "blobs", "losses", "open", "tail"), 0)
+        self.counts = dict.fromkeys(
+            ("records", "statements", "runs", "handoffs", "blobs", "losses", "open", "tail"), 0
+        )
         self.notes: list[Finding] = []
         self._scan = LogScan(store, name)
         self._store = store
@@ -84,7 +86,10 @@ class LogCheck:
             if name not in everything:
                 if not partial:
                     yield Finding(
-                        "CF-VERIFY-004", name, f"log {self.name} cites a log that is gone", "restore it from a copy"
+                        "CF-VERIFY-004",
+                        name,
+                        f"log {self.name} cites a log that is gone",
+                        "restore it from a copy",
                     )
                 continue
             try:
@@ -94,7 +99,10 @@ class LogCheck:
                 continue
             if everything[name].get(checkpoint.size) != checkpoint.root.hex():
                 yield Finding(
-                    "CF-VERIFY-005", name, f"log {self.name} cites another history of it", "restore it from a copy"
+                    "CF-VERIFY-005",
+                    name,
+                    f"log {self.name} cites another history of it",
+                    "restore it from a copy",
                 )
 
     # -- blobs and references -----------------------------------------------------------------------------------------
@@ -135,7 +143,9 @@ class LogCheck:
         self.counts["records"] += 1
         for ref in references_in(entry.body):
             if not self._there(ref):
-                self._say("CF-VERIFY-010", at, f"{entry.op}: stored bytes it cites are missing ({ref.sha256[:12]})")
+                self._say(
+                    "CF-VERIFY-010", at, f"{entry.op}: stored bytes it cites are missing ({ref.sha256[:12]})"
+                )
         content, context = entry.body["content"], entry.body["context"]
         for digest in context.get("handoffs", []):
             if type(digest) is not str or not self._known(digest):
@@ -148,7 +158,9 @@ class LogCheck:
         elif entry.op == "loss":
             count = context.get("count", 1)
             self.counts["losses"] += count if type(count) is int else 1
-            self._say("CF-VERIFY-021", at, f"not recorded: {content.get('name')} ({count})", verdict="incomplete")
+            self._say(
+                "CF-VERIFY-021", at, f"not recorded: {content.get('name')} ({count})", verdict="incomplete"
+            )
         else:
             self._tie(content, context, at)
 
@@ -170,7 +182,12 @@ class LogCheck:
             if type(totals) is dict:
                 counted = {"ended": self._ended.pop(run, 0), "started": self._started.pop(run, 0)}
                 if totals != counted:
-                    self._say("CF-VERIFY-023", at, f"the run had {totals}, the log holds {counted}", verdict="incomplete")
+                    self._say(
+                        "CF-VERIFY-023",
+                        at,
+                        f"the run had {totals}, the log holds {counted}",
+                        verdict="incomplete",
+                    )
 
     def _session(self, context: dict[str, Any], at: str) -> None:
         origin, spki = context.get("origin"), context.get("spki")
@@ -199,7 +216,11 @@ class LogCheck:
             if type(one) is dict:
                 name, size = str(one.get("origin", "")).rpartition("/")[2], one.get("size")
                 message = f"log {name} ({size} entries) stood here before the folder was made anew"
-                self.notes.append(Finding("CF-VERIFY-060", at, message, "restore it if nobody removed it on purpose", "intact"))
+                self.notes.append(
+                    Finding(
+                        "CF-VERIFY-060", at, message, "restore it if nobody removed it on purpose", "intact"
+                    )
+                )
         listed = context.get("seen")
         for one in listed if type(listed) is list else []:
             if type(one) is dict and type(one.get("log")) is str and is_reference(one.get("note")):
@@ -242,7 +263,11 @@ class LogCheck:
             return
         self._digests.add(bytes.fromhex(sha256_hex(payload)))
         foreign = isinstance(predicate, statements.Handoff) and predicate.proof == "countersigned"
-        if foreign and not isinstance(predicate, statements.Binding) and not self._keyring.trusts(predicate.sender.key):
+        if (
+            foreign
+            and not isinstance(predicate, statements.Binding)
+            and not self._keyring.trusts(predicate.sender.key)
+        ):
             self.counts["handoffs"] += 1
             self._say(
                 "CF-VERIFY-042",
@@ -342,7 +367,9 @@ class LogCheck:
         found = [head for origin, head in self._heads.items() if origin.endswith(f"/{self.name}")]
         return found[0] if found else None
 
-    def _say(self, code: str, where: str, message: str, *, verdict: Verdict = "broken", hint: str = "") -> None:
+    def _say(
+        self, code: str, where: str, message: str, *, verdict: Verdict = "broken", hint: str = ""
+    ) -> None:
         if code in _UNKNOWN:
             verdict = "cannot-tell"
         if not hint and verdict == "broken":
@@ -372,6 +399,10 @@ class _Ring:
         if keyid in self._bound:
             return self._bound[keyid][1]
         return self._keyring.get(keyid)
+
+    def resolve(self, keyid: str, spki: bytes) -> keys.PublicKey | None:
+        """A pinned key that the envelope carries along."""
+        return self._keyring.resolve(keyid, spki)
 
 
 def _inner(value: object) -> Iterator[Reference]:

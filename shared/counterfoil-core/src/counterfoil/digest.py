@@ -74,7 +74,9 @@ class Reference:
     def from_dict(cls, value: object) -> Reference:
         """Parse the JSON form; raises CanonicalError when a member is missing, extra or of the wrong type."""
         if not is_reference(value):
-            raise CanonicalError("not a reference", code="CF-CANON-020", hint="expected media, sha256 and size")
+            raise CanonicalError(
+                "not a reference", code="CF-CANON-020", hint="expected media, sha256 and size"
+            )
         assert isinstance(value, dict)
         return cls(value["sha256"], value["size"], value["media"])
 
@@ -197,7 +199,7 @@ class Reducer:
 
     def _string(self, text: str) -> bytes:
         if len(text) * 3 < INLINE:
-            return canonical.dumps(text)
+            return canonical.dumps_record(text)
         try:
             data = text.encode()
         except UnicodeEncodeError as exc:
@@ -216,7 +218,7 @@ class Reducer:
             return canonical.dumps(value)
         reduce = self.reduce
         try:
-            parts = [canonical.dumps(key) + b":" + reduce(value[key]) for key in sorted_keys(value)]
+            parts = [key_bytes(key) + reduce(value[key]) for key in sorted_keys(value)]
         except RecursionError as exc:
             raise CanonicalError("nested too deeply", code="CF-CANON-022") from exc
         return self._composite(b"{" + b",".join(parts) + b"}")
@@ -244,6 +246,19 @@ def sorted_keys(value: dict[str, Any]) -> list[str]:
         return sorted(value, key=lambda key: key.encode("utf-16-be"))
     except (TypeError, UnicodeEncodeError) as exc:
         raise CanonicalError("an object key is not a well-formed string", code="CF-CANON-023") from exc
+
+
+_KEYS: Final[dict[str, bytes]] = {}
+
+
+def key_bytes(key: str) -> bytes:
+    """``"key":`` in RFC 8785 bytes; keys come again and again, so the first thousands are remembered."""
+    found = _KEYS.get(key)
+    if found is None:
+        found = canonical.dumps(key) + b":"
+        if len(_KEYS) < 4096 and len(key) <= 64:
+            _KEYS[key] = found
+    return found
 
 
 def _ref_bytes(ref: Reference) -> bytes:

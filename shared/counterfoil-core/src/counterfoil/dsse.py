@@ -33,6 +33,7 @@ PAYLOAD_TYPE: Final = "application/vnd.in-toto+json"
 MAX_ENVELOPE: Final = 64 * 1024
 MAX_SIGNATURES: Final = 4
 MAX_KEYID: Final = 128
+MAX_SPKI: Final = 256
 _MAX_DEPTH: Final = 16
 _KEYID: Final = re.compile(r"[\x21-\x7e]{1,128}")
 _HEX_KEYID: Final = re.compile(r"[0-9a-f]{64}")
@@ -48,10 +49,15 @@ class KeySource(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """One signature; ``keyid`` only picks the key to try."""
+    """One signature; ``keyid`` only picks the key to try.
+
+    ``spki`` is the signer's public key in DER, carried so that who pinned its fingerprint can check: it is used only
+    when its SHA-256 is the pinned fingerprint, and means nothing otherwise.
+    """
 
     keyid: str
     sig: bytes
+    spki: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,13 +87,14 @@ class Envelope:
         return cls._checked(_decode(payload, "payload"), _parse_signatures(content.get("signatures")))
 
     @classmethod
-    def sign(cls, payload: bytes, key: SigningKey) -> Self:
-        """Envelope of ``payload`` with one signature.
+    def sign(cls, payload: bytes, key: SigningKey, *, carry_key: bool = False) -> Self:
+        """Envelope of ``payload`` with one signature; ``carry_key`` puts the public key beside it.
 
         Raises:
             EnvelopeError: CF-DSSE-001: larger than 64 KiB; CF-DSSE-002: the payload is empty.
         """
-        signature = Signature(key.keyid, key.sign(pae(PAYLOAD_TYPE, payload)))
+        spki = key.spki if carry_key else None
+        signature = Signature(key.keyid, key.sign(pae(PAYLOAD_TYPE, payload)), spki)
         return cls._checked(payload, [signature])
 
     @classmethod
@@ -130,7 +137,7 @@ class Envelope:
         named = False
         verified = []
         for signature in self.signatures:
-            key = keyring.get(signature.keyid)
+            key = _key_of(keyring, signature)
             # A source that answers with the key of somebody else must not turn one key into two signers.
             if key is None or key.keyid != signature.keyid:
                 continue
@@ -156,7 +163,7 @@ class Envelope:
         return {
             "payload": _encode(self.payload),
             "payloadType": PAYLOAD_TYPE,
-            "signatures": [{"keyid": each.keyid, "sig": _encode(each.sig)} for each in self.signatures],
+            "signatures": [_signature_dict(each) for each in self.signatures],
         }
 
     def to_bytes(self) -> bytes:
@@ -219,8 +226,32 @@ def _parse_signatures(entries: Any) -> list[Signature]:
             _refuse("005", "a keyid occurs twice", where=where)
         if len(sig) > MAX_ENVELOPE:
             _refuse_size()
-        signatures[keyid] = Signature(keyid, _decode(sig, f"{where}/sig"))
+        signatures[keyid] = Signature(keyid, _decode(sig, f"{where}/sig"), _carried_key(entry, where))
     return list(signatures.values())
+
+
+def _carried_key(entry: Mapping[str, Any], where: str) -> bytes | None:
+    spki = entry.get("spki")
+    if spki is None:
+        return None
+    if type(spki) is not str or len(spki) > MAX_SPKI:
+        _refuse("005", "a carried public key is a short base64 text", where=f"{where}/spki")
+    return _decode(spki, f"{where}/spki")
+
+
+def _key_of(keyring: KeySource, signature: Signature) -> PublicKey | None:
+    key = keyring.get(signature.keyid)
+    resolve = getattr(keyring, "resolve", None)
+    if key is None and signature.spki is not None and resolve is not None:
+        key = resolve(signature.keyid, signature.spki)
+    return key
+
+
+def _signature_dict(signature: Signature) -> dict[str, str]:
+    out = {"keyid": signature.keyid, "sig": _encode(signature.sig)}
+    if signature.spki is not None:
+        out["spki"] = _encode(signature.spki)
+    return out
 
 
 def _encode(data: bytes) -> str:

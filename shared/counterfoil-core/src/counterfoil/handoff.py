@@ -115,7 +115,9 @@ def open(evidence: str | os.PathLike[str] | None = None, *, actor: str | None = 
     Default evidence: ``$COUNTERFOIL``, then ``counterfoil-evidence/``.
     """
     if actor is not None and not actor:
-        raise ConfigError("an actor's name is not empty", code="CF-CONFIG-004", hint="leave actor out, or name it")
+        raise ConfigError(
+            "an actor's name is not empty", code="CF-CONFIG-004", hint="leave actor out, or name it"
+        )
     found = load(evidence=None if evidence is None else os.fspath(evidence))
     return OpenLog(Recorder(found.evidence, mode="observe", durability=found.durability), actor)
 
@@ -130,18 +132,24 @@ def seal(
 ) -> Envelope:
     """Wrap a handoff in a signed envelope; it and the payload are on disk when this returns.
 
-    ``payload`` is bytes, text or any Python value. ``parents`` are accepted handoffs or digests; what runs here and what
-    this log accepted comes in by itself. ``lifetime`` in milliseconds. Raises HandoffError.
+    ``payload`` is bytes, text or any Python value. ``parents`` are accepted handoffs or digests; what runs here and
+    what this log accepted comes in by itself. ``lifetime`` in milliseconds. Raises HandoffError.
     """
-    if not isinstance(to, str) or not to:
+    if not to:
         raise HandoffError("a handoff names its receiver", code="CF-HANDOFF-001", hint="pass to=...")
     recorder = log.recorder
     writer = recorder.open()
     reference = recorder.value(payload)
     now = time.time_ns() // 1_000_000
     sender = context.current()
-    actor = records.actor_text(sender.actor) if sender is not None else records.actor_text([log.actor or _program()])
-    cited = [_cited(parent) for parent in parents] or [{"digest": one, "rel": "control"} for one in log.accepted]
+    actor = (
+        records.actor_text(sender.actor)
+        if sender is not None
+        else records.actor_text([log.actor or _program()])
+    )
+    cited = [_cited(parent) for parent in parents] or [
+        {"digest": one, "rel": "control"} for one in log.accepted
+    ]
     addressed: list[dict[str, str]] = []
     if sender is not None:
         cited.append({"digest": sender.digest, "rel": "control"})
@@ -167,7 +175,10 @@ def seal(
     head = writer.last_checkpoint()
     if head is not None:
         predicate["own"] = head
-    subject = {"digest": {"counterfoil-v1": reference.sha256, "sha256": plain_digest(payload)}, "name": "payload"}
+    subject = {
+        "digest": {"counterfoil-v1": reference.sha256, "sha256": plain_digest(payload)},
+        "name": "payload",
+    }
     envelope = recorder.signed(
         statements.HANDOFF, subject, predicate, content, cited, addressed, writer.identity
     )
@@ -189,27 +200,44 @@ def accept(log: OpenLog, envelope: Envelope | bytes | str | dict[str, Any], payl
         parsed = envelope if isinstance(envelope, Envelope) else Envelope.parse(envelope)
     except CounterfoilError as exc:
         raise HandoffRefusedError(
-            f"refused: {exc.message}", code="CF-HANDOFF-010", where=exc.where, hint="ask the sender for its envelope"
+            f"refused: {exc.message}",
+            code="CF-HANDOFF-010",
+            where=exc.where,
+            hint="ask the sender for its envelope",
         ) from exc
     refuse = _refuser(log, parsed)
     ring = keys.Keyring.load()
     try:
         verified = parsed.verify(ring)
     except CounterfoilError:
-        refuse("CF-HANDOFF-011", "no pinned key signed this handoff", "pin the sender's fingerprint: counterfoil keys pin")
+        refuse(
+            "CF-HANDOFF-011",
+            "no pinned key signed this handoff",
+            "pin the sender's fingerprint: counterfoil keys pin",
+        )
     try:
         statement = statements.parse(parsed.payload)
     except CounterfoilError as exc:
         refuse("CF-HANDOFF-012", exc.message, "the sender runs another version, or this is no handoff")
     handoff = statement.predicate
     if not isinstance(handoff, statements.Handoff) or handoff.proof != "countersigned":
-        refuse("CF-HANDOFF-012", "the statement is no handoff to another process", "ask the sender to seal it")
+        refuse(
+            "CF-HANDOFF-012", "the statement is no handoff to another process", "ask the sender to seal it"
+        )
     if handoff.sender.key not in verified:
-        refuse("CF-HANDOFF-013", "the sender names another key than the one that signed", "do not trust this message")
+        refuse(
+            "CF-HANDOFF-013",
+            "the sender names another key than the one that signed",
+            "do not trust this message",
+        )
     checks = ["signature", "statement"]
     if log.actor is not None:
         if handoff.audience != records.actor_text([log.actor]):
-            refuse("CF-HANDOFF-014", f"addressed to {handoff.audience}, not to {log.actor}", "send it to its receiver")
+            refuse(
+                "CF-HANDOFF-014",
+                f"addressed to {handoff.audience}, not to {log.actor}",
+                "send it to its receiver",
+            )
         checks.append("audience")
     now = time.time_ns() // 1_000_000
     if handoff.issued > now + SKEW:
@@ -262,13 +290,21 @@ def _refuser(log: OpenLog, envelope: Envelope) -> Callable[[str, str, str], NoRe
     def refuse(code: str, reason: str, hint: str) -> NoReturn:
         _receipt(log, envelope.digest, "refused", checks=[], reason=f"{code} {reason}")
         log.flush()
-        raise HandoffRefusedError(f"refused: {reason}", code=code, where=f"handoff {envelope.digest[:12]}", hint=hint)
+        raise HandoffRefusedError(
+            f"refused: {reason}", code=code, where=f"handoff {envelope.digest[:12]}", hint=hint
+        )
 
     return refuse
 
 
 def _receipt(
-    log: OpenLog, handoff: str, status: str, *, checks: list[str], nonce: str | None = None, reason: str | None = None
+    log: OpenLog,
+    handoff: str,
+    status: str,
+    *,
+    checks: list[str],
+    nonce: str | None = None,
+    reason: str | None = None,
 ) -> str:
     writer = log.recorder.open()
     predicate: dict[str, Any] = {
@@ -316,14 +352,18 @@ def _receipts(recorder: Recorder) -> dict[str, str]:
 
 def _cited(parent: str | Accepted) -> dict[str, str]:
     digest = parent.digest if isinstance(parent, Accepted) else parent
-    if not isinstance(digest, str) or len(digest) != 64:
-        raise HandoffError("a parent is a SHA-256 in hex", code="CF-HANDOFF-002", hint="pass what accept returned")
+    if len(digest) != 64:
+        raise HandoffError(
+            "a parent is a SHA-256 in hex", code="CF-HANDOFF-002", hint="pass what accept returned"
+        )
     return {"digest": digest, "rel": "control"}
 
 
 def _not_durable(error: CounterfoilError | None) -> HandoffError:
     return HandoffError(
-        f"the handoff is not on disk: {error or 'the writer stopped'}", code="CF-HANDOFF-003", hint="see the cause"
+        f"the handoff is not on disk: {error or 'the writer stopped'}",
+        code="CF-HANDOFF-003",
+        hint="see the cause",
     )
 
 

@@ -1,4 +1,5 @@
-"""Reads one log as a stream of events and finds where a writer may go on; it checks structure and leaves trust to verify.
+"""Reads one log as a stream of events and finds where a writer may go on; it checks structure and leaves trust to
+verify.
 
 An entry is RFC 8785 of ``{"body": B, "i": n, "prev": SHA-256 of entry n-1}``; its leaf is SHA-256(0x00 || entry).
 """
@@ -8,19 +9,20 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, BinaryIO, Final
 
 from counterfoil import canonical, records, segments, tree
 from counterfoil.digest import sha256_hex
-from counterfoil.errors import CounterfoilError, LogError
+from counterfoil.errors import CounterfoilError, LogError, StoreError
 from counterfoil.stores import FolderStore
 
-__all__ = ["BlobSeen", "CheckpointSeen", "Entry", "LogScan", "Problem", "ZERO", "entry_bytes", "read_blob"]
+__all__ = ["ZERO", "BlobSeen", "CheckpointSeen", "Entry", "LogScan", "Problem", "entry_bytes", "read_blob"]
 
 ZERO: Final = "0" * 64
 """``prev`` of a log's first entry."""
 
-MAX_ENTRY: Final = 64 * 1024
+MAX_ENTRY: Final = 65 * 1024
+"""Bytes of an entry: the largest envelope and what an entry adds to it."""
 OPENERS: Final = frozenset({"session", "segment", "recovered"})
 
 
@@ -65,7 +67,7 @@ class CheckpointSeen:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A structural fault. ``torn`` marks bytes after the last whole chunk of a log's last segment."""
+    """A structural fault. ``torn`` marks what an unclean stop leaves: bytes after a log's last whole chunk."""
 
     code: str
     where: str
@@ -83,7 +85,10 @@ def entry_bytes(body: bytes, index: int, prev: str) -> bytes:
 
 @dataclass(slots=True)
 class LogScan:
-    """Streams one log from a segment on; afterwards its fields tell the state a writer continues from."""
+    """Streams one log from a segment on; afterwards its fields tell the state a writer continues from.
+
+    ``suspects`` are segments that do not end in a checkpoint, with the bytes that are good of each.
+    """
 
     store: FolderStore
     log: str
@@ -97,41 +102,44 @@ class LogScan:
     clean: bool = False
     first: dict[str, Any] | None = None
     broken: bool = False
+    suspects: dict[int, int] = field(default_factory=dict)
 
     def events(self) -> Iterator[Event]:
         """Entries, blobs, checkpoints and problems in file order; stops at the first problem that breaks the chain."""
         numbers = self.store.segments(self.log)
-        recovered = self._recoveries(numbers)
+        openings = self._openings(numbers)
+        recovered = self._recoveries(openings)
         for expected, number in enumerate(numbers):
             if number != expected:
-                yield self._problem("CF-LOG-012", self.store.segment_name(self.log, expected), "a segment is missing")
+                yield self._problem(
+                    "CF-LOG-012", self.store.segment_name(self.log, expected), "a segment is missing"
+                )
                 return
-            last = number == numbers[-1]
+            # A stop while a segment is begun leaves one without an opening: the one before it is still the last.
+            last = number >= max(openings, default=0)
             for event in self._segment(number, recovered.get(number), last=last):
                 yield event
                 if isinstance(event, Problem) and not event.torn:
                     return
         if not numbers:
-            yield self._problem("CF-LOG-013", self.log, "a log without segments")
+            yield Problem("CF-LOG-013", self.log, "a log without segments", torn=True)
 
     def tail(self) -> Iterator[Event]:
-        """The same from the last segment that can be read alone, for a writer that continues the log."""
+        """The same from the last segment that holds a checkpoint, for a writer that continues the log."""
         numbers = self.store.segments(self.log)
-        recovered = self._recoveries(numbers)
-        start = len(numbers) - 1
-        opening: Entry | None = None
-        while start >= 0:
-            opening = self._opening(numbers[start])
-            if opening is not None:
-                break
-            start -= 1
-        if opening is None:
+        openings = self._openings(numbers)
+        recovered = self._recoveries(openings)
+        if not openings:
             if numbers:
                 self.segment = numbers[-1]
             return
-        self._resume(opening)
-        for number in numbers[start:]:
-            yield from self._segment(number, recovered.get(number), last=number == numbers[-1])
+        start = max(openings)
+        while start > min(openings) and not self._has_note(start):
+            start = max(number for number in openings if number < start)
+        self._resume(openings[start])
+        for number in numbers:
+            if number >= start:
+                yield from self._segment(number, recovered.get(number), last=number >= max(openings))
 
     # -- segments -----------------------------------------------------------------------------------------------------
 
@@ -150,11 +158,25 @@ class LogScan:
             return None
         return None
 
-    def _recoveries(self, numbers: list[int]) -> dict[int, dict[str, Any]]:
+    def _openings(self, numbers: list[int]) -> dict[int, Entry]:
+        found = ((number, self._opening(number)) for number in numbers)
+        return {number: opening for number, opening in found if opening is not None}
+
+    def _has_note(self, number: int) -> bool:
+        where = self.store.segment_name(self.log, number)
+        try:
+            with self.store.open_segment(self.log, number) as file:
+                for chunk in segments.read_chunks(file, where=where):
+                    if any(item.kind == segments.NOTE for item in segments.items(chunk, where=where)):
+                        return True
+        except CounterfoilError:
+            pass
+        return False
+
+    def _recoveries(self, openings: dict[int, Entry]) -> dict[int, dict[str, Any]]:
         out: dict[int, dict[str, Any]] = {}
-        for number in numbers[1:]:
-            opening = self._opening(number)
-            if opening is None or opening.op != "recovered":
+        for number, opening in sorted(openings.items()):
+            if opening.op != "recovered":
                 continue
             listed = opening.body["content"].get("segments")
             for one in listed if type(listed) is list else []:
@@ -164,6 +186,20 @@ class LogScan:
 
     def _segment(self, number: int, recovered: dict[str, Any] | None, *, last: bool) -> Iterator[Event]:
         where = self.store.segment_name(self.log, number)
+        try:
+            yield from self._chunks(number, where, recovered, last=last)
+        except (LogError, StoreError) as exc:
+            yield self._problem(exc.code, exc.where or where, exc.message)
+        if self.broken or recovered is not None or self.clean:
+            return
+        self.suspects[number] = self.good
+        if not last:
+            # Nothing signed says where this segment ends.
+            yield self._problem("CF-LOG-023", where, "a segment does not end in a checkpoint")
+
+    def _chunks(
+        self, number: int, where: str, recovered: dict[str, Any] | None, *, last: bool
+    ) -> Iterator[Event]:
         self.segment, self.good, self.clean = number, 0, False
         end = None
         if recovered is not None:
@@ -182,10 +218,19 @@ class LogScan:
                     if chunk.form == segments.ZSTD_FIRST:
                         start_of_stream = chunk.start
                     self.clean = False
-                    for position, item in enumerate(segments.items(chunk, where=where)):
+                    listed = list(segments.items(chunk, where=where))
+                    alone = chunk.form == segments.RAW and len(listed) == 1
+                    if awaiting is not None and not (alone and listed[0].kind == segments.NOTE):
+                        yield self._problem(
+                            "CF-LOG-014", f"{where} byte {chunk.start}", "no note after `stored`"
+                        )
+                        return
+                    for position, item in enumerate(listed):
                         if item.kind == segments.NOTE:
-                            if awaiting is None or chunk.form != segments.RAW:
-                                yield self._problem("CF-LOG-014", f"{where} byte {chunk.start}", "a note out of place")
+                            if awaiting is None:
+                                yield self._problem(
+                                    "CF-LOG-014", f"{where} byte {chunk.start}", "a note out of place"
+                                )
                                 return
                             self.last_note, self.covered, self.clean = item.data, self.index, True
                             yield CheckpointSeen(
@@ -193,9 +238,6 @@ class LogScan:
                             )
                             awaiting = None
                             continue
-                        if awaiting is not None:
-                            yield self._problem("CF-LOG-014", f"{where} byte {chunk.start}", "no note after `stored`")
-                            return
                         if item.kind == segments.BLOB:
                             place = (number, start_of_stream, chunk.start, position)
                             yield BlobSeen(sha256_hex(item.data), item.data, place)
@@ -206,7 +248,7 @@ class LogScan:
                             return
                         opened = True
                         if outcome.op == "stored":
-                            awaiting = outcome.body["content"] == {
+                            awaiting = alone and outcome.body["content"] == {
                                 "offset": chunk.start,
                                 "op": "stored",
                                 "segment": number,
@@ -214,12 +256,30 @@ class LogScan:
                             }
                     self.good = chunk.end
             except segments.TornChunk as exc:
-                if not last:
+                self.clean = False
+                if not last or self._note_follows(file, exc.offset):
                     yield self._problem(exc.code, exc.where or where, exc.message)
                     return
                 yield Problem(exc.code, exc.where or where, exc.message, torn=True)
-            except LogError as exc:
-                yield self._problem(exc.code, exc.where or where, exc.message)
+
+    def _note_follows(self, file: BinaryIO, offset: int) -> bool:
+        """Whether a whole checkpoint stands behind bytes that are no chunk: then they are damage, no torn tail.
+
+        A hole of zeros is not held against anybody: after a power failure later blocks may be there without earlier.
+        """
+        file.seek(offset)
+        rest = file.read()
+        if not rest[: segments.CHUNK_HEADER.size].strip(b"\0"):
+            return False
+        mark = f"/{self.log}\n".encode()
+        at = rest.find(mark)
+        while at >= 0:
+            # A note begins with the origin: 64 hex digits, and the log's name behind a slash.
+            start = at - 64 - segments.NOTE_HEAD
+            if start > 0 and segments.is_note(rest, start):
+                return True
+            at = rest.find(mark, at + 1)
+        return False
 
     def _check_recovered(self, number: int, recovered: dict[str, Any], where: str) -> Problem | None:
         if recovered.keys() != {"good", "segment", "sha256", "size"} or type(recovered["good"]) is not int:
@@ -302,4 +362,6 @@ def read_blob(store: FolderStore, log: str, place: tuple[int, int, int, int]) ->
                     if at == position and item.kind == segments.BLOB:
                         return item.data
                 break
-    raise LogError("a blob is no longer where it was", code="CF-LOG-019", where=where, hint="run counterfoil verify")
+    raise LogError(
+        "a blob is no longer where it was", code="CF-LOG-019", where=where, hint="run counterfoil verify"
+    )

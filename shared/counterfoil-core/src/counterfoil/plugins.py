@@ -62,16 +62,26 @@ class Plugins:
         except (pluggy.PluginValidationError, ValueError) as exc:
             if self._manager.has_plugin(name):
                 self._manager.unregister(name=name)
-            raise PluginError(f"plugin {name} does not fit the hook spec: {exc}", code="CF-PLUGIN-002", where=name) from exc
+            raise PluginError(
+                f"plugin {name} does not fit the hook spec: {exc}", code="CF-PLUGIN-002", where=name
+            ) from exc
 
     def instrumentations(self) -> list[Instrumentation]:
         """Adapters of all plugins; one that fails is listed as broken."""
-        return [one for name, found in self._each("counterfoil_instrumentations") for one in self._typed(name, found, Instrumentation)]
+        return [
+            one
+            for name, found in self._each("counterfoil_instrumentations")
+            for one in self._typed(name, found, Instrumentation)
+        ]
 
     def redactions(self) -> list[Redaction]:
         """Redaction rules; raises PluginError (CF-PLUGIN-003) when a plugin fails, since storing would leak."""
         before = len(self.broken)
-        rules = [one for name, found in self._each("counterfoil_redactions") for one in self._typed(name, found, Redaction)]
+        rules = [
+            one
+            for name, found in self._each("counterfoil_redactions")
+            for one in self._typed(name, found, Redaction)
+        ]
         if len(self.broken) > before:
             broken = self.broken[-1]
             raise PluginError(

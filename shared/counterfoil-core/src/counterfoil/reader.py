@@ -205,9 +205,9 @@ class Reader:
         return chunks
 
 
-def read(evidence: str | os.PathLike[str]) -> Reader:
+def read(evidence: str | os.PathLike[str] | FolderStore) -> Reader:
     """Open evidence for reading; raises StoreError (CF-STORE-002) when there is none."""
-    store = open_store(os.fspath(evidence))
+    store = evidence if isinstance(evidence, FolderStore) else open_store(os.fspath(evidence))
     if not store.exists():
         raise StoreError(
             "there is no evidence here",

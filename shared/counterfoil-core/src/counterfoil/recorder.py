@@ -1,7 +1,9 @@
 """Joins starts and ends into calls, gives them addresses and parents, and hands finished records to the writer.
 
-An adapter calls ``start`` and ``end`` from inside its framework's callback, while the objects are still as they were. In
-``observe`` no method raises because of a failure of its own: what could not be recorded is counted and logged as a loss.
+An adapter calls ``start`` and ``end`` from inside its framework's callback, while the objects are still as they
+were. In
+``observe`` no method raises because of a failure of its own: what could not be recorded is counted and logged as a
+loss.
 """
 
 from __future__ import annotations
@@ -41,7 +43,11 @@ class Recorder:
     """
 
     def __init__(
-        self, evidence: str | os.PathLike[str], *, mode: str = "observe", durability: settings.Durability = "group"
+        self,
+        evidence: str | os.PathLike[str],
+        *,
+        mode: str = "observe",
+        durability: settings.Durability = "group",
     ) -> None:
         self.evidence = os.fspath(evidence)
         self.mode = mode
@@ -169,7 +175,13 @@ class Recorder:
                 writer.checkpoint()
 
     def point(
-        self, op: str, name: str, *, parent: Call, content: dict[str, Any], context: dict[str, Any] | None = None
+        self,
+        op: str,
+        name: str,
+        *,
+        parent: Call,
+        content: dict[str, Any],
+        context: dict[str, Any] | None = None,
     ) -> str:
         """Record something without duration under ``parent``; returns the record's digest."""
         with self._lock:
@@ -200,7 +212,7 @@ class Recorder:
         reason: str | None = None,
         call: str | None = None,
     ) -> str | None:
-        """Sign and log a handoff inside this process (proof ``recorded``); its digest, None when nothing is recorded."""
+        """Sign and log a handoff inside this process (proof ``recorded``); its digest, None when not recording."""
         writer = self._open()
         if writer is None:
             self.loss("handoff not recorded")
@@ -248,7 +260,7 @@ class Recorder:
         addressed: list[dict[str, str]],
         key: keys.SigningKey,
     ) -> Envelope:
-        """Build and sign a handoff with parents inline; when they do not fit, with a parentSet that names the stored list."""
+        """Build and sign a handoff; parents that do not fit inline are stored as a list that a parentSet names."""
         if len(addressed) <= statements.PARENTS_INLINE:
             content["parents"] = addressed
         for limit in (statements.PARENTS_INLINE, 0):
@@ -257,10 +269,15 @@ class Recorder:
             if listed is not None:
                 sha256 = sha256_hex(listed)
                 self._blob(sha256, listed)
-                predicate["parentSet"] = {"count": listed.count(b'"digest"'), "sha256": sha256, "size": len(listed)}
+                predicate["parentSet"] = {
+                    "count": listed.count(b'"digest"'),
+                    "sha256": sha256,
+                    "size": len(listed),
+                }
                 content.pop("parents", None)
             try:
-                return Envelope.sign(statements.build(kind, subject, predicate), key)
+                carry = predicate["proof"] == "countersigned"
+                return Envelope.sign(statements.build(kind, subject, predicate), key, carry_key=carry)
             except CounterfoilError:
                 if limit == 0:
                     raise
@@ -283,7 +300,13 @@ class Recorder:
         denied = found.check_transfer(Transfer(senders[0], to, kind, payload.sha256, parents, "recorded"))
         if denied is not None:
             # In observe the handoff goes on; the log says that it would have been refused.
-            content = {"handoff": digest, "name": "check_transfer", "op": "decision", "phase": "point", "status": "deny"}
+            content = {
+                "handoff": digest,
+                "name": "check_transfer",
+                "op": "decision",
+                "phase": "point",
+                "status": "deny",
+            }
             reason = self.capture.reference(denied.reason).to_dict()
             self._record(content, {"at": time.time_ns() // 1000, "reason": reason, "run": run.id})
 
@@ -370,7 +393,9 @@ class Recorder:
 
     def _failed(self, exc: CounterfoilError | OSError) -> None:
         if not isinstance(exc, CounterfoilError):
-            exc = LogError(f"the evidence cannot be opened: {exc.strerror}", code="CF-LOG-032", where=self.evidence)
+            exc = LogError(
+                f"the evidence cannot be opened: {exc.strerror}", code="CF-LOG-032", where=self.evidence
+            )
         if self.error is None or self.error.code != exc.code:
             _log.error("counterfoil: not recording: %s%s", exc, f"; {exc.hint}" if exc.hint else "")
         self.error = exc

@@ -66,7 +66,9 @@ def build(content: dict[str, Any], context: dict[str, Any]) -> bytes:
     body = canonical.dumps_record({"content": content, "context": context, "v": VERSION})
     if len(body) > MAX_RECORD:
         raise LogError(
-            f"a record of {len(body)} bytes exceeds {MAX_RECORD}", code="CF-LOG-020", hint="pass long values as values"
+            f"a record of {len(body)} bytes exceeds {MAX_RECORD}",
+            code="CF-LOG-020",
+            hint="pass long values as values",
         )
     return body
 

@@ -1,4 +1,5 @@
-"""A segment file is a row of checksummed chunks that hold items, so that a torn tail is seen and cut cleanly by a reader.
+"""A segment file is a row of checksummed chunks that hold items, so that a torn tail is seen and cut cleanly by a
+reader.
 
 Chunk (``shared/spec/log.md``), little endian, header 16 bytes::
 
@@ -28,10 +29,12 @@ __all__ = [
     "FRAME",
     "MAX_CHUNK",
     "NOTE",
+    "NOTE_HEAD",
     "Chunk",
     "Compressor",
     "Item",
     "TornChunk",
+    "is_note",
     "items",
     "pack_item",
     "raw_chunk",
@@ -49,6 +52,8 @@ ZSTD_NEXT: Final = 2
 CHUNK_HEADER: Final = struct.Struct("<B3xIII")
 _CHECKED: Final = struct.Struct("<B3xII")
 _ITEM: Final = struct.Struct("<BI")
+NOTE_HEAD: Final = CHUNK_HEADER.size + _ITEM.size
+"""Bytes in front of a checkpoint's text: its chunk's and its item's header."""
 
 FRAME: Final = 256 * 1024
 """Raw bytes after which a new zstd stream begins: damage costs at most the rest of one stream."""
@@ -113,7 +118,7 @@ class Compressor:
         form = ZSTD_NEXT
         if self._stream is None or self._raw >= FRAME:
             self._stream, self._raw, form = self._zstd.compressobj(), 0, ZSTD_FIRST
-        stored = self._stream.compress(data) + self._stream.flush(zstandard.COMPRESSOBJ_FLUSH_BLOCK)
+        stored: bytes = self._stream.compress(data) + self._stream.flush(zstandard.COMPRESSOBJ_FLUSH_BLOCK)
         self._raw += len(data)
         return _header(form, stored, len(data)) + stored
 
@@ -164,7 +169,7 @@ def read_chunks(
 
 
 def _inflate(stream: Any, stored: bytes, raw_length: int, offset: int, where: str) -> bytes:
-    data = b""
+    data = bytearray()
     try:
         # Small slices bound what a crafted chunk can expand to before its declared length is found wrong.
         for i in range(0, len(stored), _SLICE):
@@ -175,7 +180,19 @@ def _inflate(stream: Any, stored: bytes, raw_length: int, offset: int, where: st
         raise TornChunk("a chunk does not decompress", offset=offset, where=where) from exc
     if len(data) != raw_length or stream.eof or stream.unused_data:
         raise TornChunk("a chunk decompresses to another length", offset=offset, where=where)
-    return data
+    return bytes(data)
+
+
+def is_note(data: bytes, start: int) -> bool:
+    """Whether a whole, checksummed chunk that holds nothing but a note begins at ``start``."""
+    form, length, raw_length, checksum = CHUNK_HEADER.unpack_from(data, start)
+    stop = start + CHUNK_HEADER.size + length
+    if form != RAW or length != raw_length or stop > len(data):
+        return False
+    stored = data[start + CHUNK_HEADER.size : stop]
+    return zlib.crc32(stored, zlib.crc32(data[start : start + 12])) == checksum and stored[:1] == bytes(
+        [NOTE]
+    )
 
 
 def items(chunk: Chunk, *, where: str) -> Iterator[Item]:

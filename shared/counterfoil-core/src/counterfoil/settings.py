@@ -1,4 +1,4 @@
-"""Settings in one place: arguments win over ``COUNTERFOIL_*``, those over ``counterfoil.toml`` or ``[tool.counterfoil]``."""
+"""Settings in one place: arguments win over ``COUNTERFOIL_*``, those over the project's TOML file."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """Signed entries: in-toto Statements v1 in a strict profile, so that one digest names one meaning.
 
-Profile (``shared/spec/statement.md``): RFC 8785 text, integers only, no null, depth <= 16, <= 8 KiB, predicate types under
+Profile (``shared/spec/statement.md``): RFC 8785 text, integers only, no null, depth <= 16, <= 8 KiB, predicate types
+under
 ``urn:counterfoil:``. A statement's identity is the SHA-256 of its payload bytes. Verify the envelope, then parse.
 """
 
@@ -48,7 +49,7 @@ class _Strict(BaseModel):
 
 
 class Digests(_Strict):
-    """in-toto DigestSet: the reduced digest, and plain SHA-256 of the full bytes when the payload leaves the process."""
+    """in-toto DigestSet: the reduced digest, and plain SHA-256 of the full bytes when the payload leaves."""
 
     counterfoil_v1: Hex64 = Field(alias="counterfoil-v1")
     sha256: Hex64 | None = None
@@ -197,7 +198,9 @@ def build(kind: str, subject: dict[str, Any], predicate: dict[str, Any]) -> byte
     )
     if len(payload) > MAX_STATEMENT:
         raise StatementError(
-            f"a statement of {len(payload)} bytes exceeds {MAX_STATEMENT}", code="CF-STMT-001", hint="cite a parentSet"
+            f"a statement of {len(payload)} bytes exceeds {MAX_STATEMENT}",
+            code="CF-STMT-001",
+            hint="cite a parentSet",
         )
     return payload
 
@@ -235,7 +238,9 @@ def parse(payload: bytes) -> Statement:
     except ValidationError as exc:
         first = exc.errors(include_input=False, include_url=False)[0]
         where = "/" + "/".join(map(str, first["loc"]))
-        raise StatementError(f"a statement is malformed: {first['msg']}", code="CF-STMT-005", where=where) from exc
+        raise StatementError(
+            f"a statement is malformed: {first['msg']}", code="CF-STMT-005", where=where
+        ) from exc
 
 
 def split_parents(parents: Sequence[dict[str, str]], limit: int) -> tuple[list[dict[str, str]], bytes | None]:

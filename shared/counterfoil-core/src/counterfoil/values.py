@@ -1,4 +1,5 @@
-"""Every Python value has one canonical value by a written rule, so that nothing is dropped, clipped or hashed by ``repr``.
+"""Every Python value has one canonical value by a written rule, so that nothing is dropped, clipped or hashed by
+``repr``.
 
 The rule is ``shared/spec/values.md``. JSON types stand for themselves; everything else is an object whose keys start
 with ``$``; a dict that has such a key itself, or a key that is no ``str``, becomes ``{"$map": [[key, value], ...]}``.
@@ -20,11 +21,11 @@ import threading
 import types
 import uuid
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from counterfoil import canonical
 
-__all__ = ["MAX_DEPTH", "MAX_INT", "encode", "message_key", "register", "type_name"]
+__all__ = ["MAX_DEPTH", "MAX_INT", "encode", "message_key", "message_writer", "register", "type_name"]
 
 MAX_INT: Final = 2**53 - 1
 MAX_DEPTH: Final = 100
@@ -36,32 +37,55 @@ Encoder = Callable[[Any, Callable[[object], object]], object]
 MemoKey = Callable[[Any], object]
 """Returns a hashable key equal only for equal canonical values, or None when there is no cheap one."""
 
-_registered: dict[type, tuple[Encoder, MemoKey | None]] = {}
+
+class Parts(Protocol):
+    """What a message writer may ask of the capture: reduced forms of its parts, blobs stored on the way."""
+
+    def text(self, text: str, /) -> bytes:
+        """Reduced form of a string."""
+
+    def composite(self, data: bytes, /) -> bytes:
+        """Reduced form of an array or object given as the RFC 8785 text of its reduced parts."""
 
 
-def register(kind: type, encoder: Encoder, *, key: MemoKey | None = None) -> None:
+MessageWriter = Callable[[Any, Parts], bytes | None]
+"""Writes the reduced form of a plain message directly, or returns None: the encoder takes over."""
+
+_registered: dict[type, tuple[Encoder, MemoKey | None, MessageWriter | None]] = {}
+
+
+def register(
+    kind: type, encoder: Encoder, *, key: MemoKey | None = None, writer: MessageWriter | None = None
+) -> None:
     """Give ``kind`` and its subclasses an exact form; for adapters, so that the core knows no framework.
 
-    With ``key`` the form is a message: ``encoder`` returns ``{"$msg": ...}`` and is called once per key.
+    With ``key`` the form is a message: ``encoder`` returns ``{"$msg": ...}`` and is called once per key; ``writer``
+    must give the same bytes as the encoder's value reduced.
     """
-    _registered[kind] = (encoder, key)
+    _registered[kind] = (encoder, key, writer)
     _dispatch.clear()
-    _message_keys.clear()
+    _messages.clear()
 
 
 def message_key(kind: type) -> MemoKey | None:
     """The memo key function of a message type, None for every other type."""
-    try:
-        return _message_keys[kind]
-    except KeyError:
-        bases = type.__dict__["__mro__"].__get__(kind)
-        found = next((_registered[base][1] for base in bases if base in _registered), None)
-        if len(_message_keys) < 10_000:
-            _message_keys[kind] = found
-        return found
+    return (_messages.get(kind) or _message(kind))[0]
 
 
-_message_keys: dict[type, MemoKey | None] = {}
+def message_writer(kind: type) -> MessageWriter | None:
+    """The direct writer of a message type, if its adapter brought one."""
+    return (_messages.get(kind) or _message(kind))[1]
+
+
+def _message(kind: type) -> tuple[MemoKey | None, MessageWriter | None]:
+    bases = type.__dict__["__mro__"].__get__(kind)
+    found = next((_registered[base][1:] for base in bases if base in _registered), (None, None))
+    if len(_messages) < 10_000:
+        _messages[kind] = found
+    return found
+
+
+_messages: dict[type, tuple[MemoKey | None, MessageWriter | None]] = {}
 
 
 def encode(obj: object, *, depth: int = 0) -> Any:
@@ -198,7 +222,10 @@ def _list(obj: Any, go: Go) -> object:
 def _tuple(obj: Any, go: Go) -> object:
     fields = getattr(type(obj), "_fields", None)
     if type(obj) is not tuple and isinstance(fields, tuple):
-        return {"$namedtuple": type_name(obj), "fields": {str(k): go(v) for k, v in zip(fields, tuple.__iter__(obj), strict=True)}}
+        return {
+            "$namedtuple": type_name(obj),
+            "fields": {str(k): go(v) for k, v in zip(fields, tuple.__iter__(obj), strict=True)},
+        }
     return {"$tuple": [go(value) for value in tuple.__iter__(obj)]}
 
 

@@ -1,7 +1,7 @@
 """Says whether evidence can be believed: one of four verdicts, with every reason for it.
 
-``broken`` (changed, cut, forged) over ``cannot-tell`` (keys or versions unknown here) over ``incomplete`` (a loss, a gap, an
-unclean stop) over ``intact``. Streams the logs; "valid" always means: signed by a key pinned on this machine.
+``broken`` (changed, cut, forged) over ``cannot-tell`` (keys or versions unknown here) over ``incomplete`` (a loss, a
+gap, an unclean stop) over ``intact``. Streams the logs; "valid" always means: signed by a key pinned on this machine.
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ from counterfoil.stores import FolderStore
 
 __all__ = ["EXIT_CODES", "Finding", "Verdict", "Verification", "verify"]
 
+
 def verify(
-    evidence: str | os.PathLike[str],
+    evidence: str | os.PathLike[str] | FolderStore,
     *,
     keyring: keys.Keyring | str | os.PathLike[str] | None = None,
     policy: None = None,
@@ -57,7 +58,13 @@ def verify(
     out.findings += _absent(reader.store, heads, names, partial=run is not None)
     if not names:
         out.findings.append(
-            Finding("CF-VERIFY-001", str(reader.store.root), "there is no log", "name the folder of a run", "cannot-tell")
+            Finding(
+                "CF-VERIFY-001",
+                str(reader.store.root),
+                "there is no log",
+                "name the folder of a run",
+                "cannot-tell",
+            )
         )
     return out
 
@@ -69,7 +76,10 @@ def _finding(exc: CounterfoilError, verdict: Verdict) -> Finding:
 def _foreign(store: FolderStore) -> Iterator[Finding]:
     for name, wrong in store.foreign():
         yield Finding(
-            "CF-VERIFY-002", name, f"{name} {wrong}", "every byte inside evidence is evidence: find out who put it there"
+            "CF-VERIFY-002",
+            name,
+            f"{name} {wrong}",
+            "every byte inside evidence is evidence: find out who put it there",
         )
 
 

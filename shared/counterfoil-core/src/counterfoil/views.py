@@ -51,7 +51,8 @@ class CallView:
     @property
     def parent(self) -> str | None:
         """Identifier of the enclosing call."""
-        return self.start.body["context"].get("parent")
+        parent = self.start.body["context"].get("parent")
+        return parent if isinstance(parent, str) else None
 
     @property
     def handoffs(self) -> list[str]:

@@ -1,8 +1,8 @@
 """The one writer of a log: takes finished bodies and blobs from any thread and makes them durable, chained and signed.
 
 One thread owns the file. A group is what arrived within 5 ms (or 256 entries, or until somebody waits): compressed,
-appended, fdatasync'ed. A checkpoint follows at 256 uncovered entries, 1 s after an uncovered entry, at a run's end and at
-close. The writer never truncates: after a failure it opens a new segment that says what is good of the old one.
+appended, fdatasync'ed. A checkpoint follows at 256 uncovered entries, 1 s after an uncovered entry, at a run's end
+and at close. The writer never truncates: after a failure it opens a new segment that says what is good of the old one.
 """
 
 from __future__ import annotations
@@ -198,7 +198,9 @@ class Writer:
         self._segment = scan.segment
         self._blobs: set[str] = set()
         self._head: dict[str, Any] | None = None
-        if scan.segment >= 0 and not (scan.clean and scan.good == self.store.segment_size(name, scan.segment)):
+        if scan.segment >= 0 and not (
+            scan.clean and scan.good == self.store.segment_size(name, scan.segment)
+        ):
             later = (number for number in self.store.segments(name) if number >= scan.segment)
             self._suspects = {number: scan.good if number == scan.segment else 0 for number in later}
 
@@ -239,7 +241,9 @@ class Writer:
         uncovered_since: float | None = None
         retry_at = 0.0
         while True:
-            timeout = None if uncovered_since is None else max(0.0, uncovered_since + DELAY - time.monotonic())
+            timeout = (
+                None if uncovered_since is None else max(0.0, uncovered_since + DELAY - time.monotonic())
+            )
             if items:
                 timeout = max(0.0, retry_at - time.monotonic())
             closing = wanted = False
@@ -261,7 +265,9 @@ class Writer:
             ok = self._commit(items, checkpoint=wanted)
             if ok:
                 items.clear()
-                uncovered_since = None if self._index == self._covered else uncovered_since or time.monotonic()
+                uncovered_since = (
+                    None if self._index == self._covered else uncovered_since or time.monotonic()
+                )
             else:
                 retry_at = time.monotonic() + RETRY
             for waiter in waiters:
@@ -328,7 +334,9 @@ class Writer:
                 self._sealed(done)
         return True
 
-    def _pack(self, items: list[tuple[Any, ...]], new_blobs: list[str], done: list[tuple[int, str, bytes]]) -> bytes:
+    def _pack(
+        self, items: list[tuple[Any, ...]], new_blobs: list[str], done: list[tuple[int, str, bytes]]
+    ) -> bytes:
         parts: list[bytes] = []
         for item in items:
             if item[0] == _BLOB:
@@ -387,7 +395,9 @@ class Writer:
             context |= {"at": now, **state}
             parts.append(self._chain(records.build({"op": "session", "phase": "point"}, context)))
         elif not recovered:
-            parts.append(self._chain(records.build({"op": "segment", "phase": "point"}, {"at": now, **state})))
+            parts.append(
+                self._chain(records.build({"op": "segment", "phase": "point"}, {"at": now, **state}))
+            )
         self._write(self._compressor.chunk(b"".join(parts)))
 
     def _session(self) -> tuple[dict[str, Any], list[tuple[str, bytes]]]:
@@ -402,10 +412,13 @@ class Writer:
         for name, note in self._others:
             sha256 = hashlib.sha256(note).hexdigest()
             blobs.append((sha256, note))
-            seen.append({"log": name, "note": {"media": digest.MEDIA_TEXT, "sha256": sha256, "size": len(note)}})
+            seen.append(
+                {"log": name, "note": {"media": digest.MEDIA_TEXT, "sha256": sha256, "size": len(note)}}
+            )
         if self._replaced:
             context["replaced"] = [
-                {"origin": head.origin, "root": head.root, "size": head.size} for head in self._replaced[:SEEN_MAX]
+                {"origin": head.origin, "root": head.root, "size": head.size}
+                for head in self._replaced[:SEEN_MAX]
             ]
         if len(seen) > SEEN_MAX:
             listed = canonical.dumps(seen)
@@ -429,37 +442,41 @@ class Writer:
         note = notes.sign_note(text, self.origin, self.identity).encode()
         self._write(segments.raw_chunk(segments.pack_item(segments.NOTE, note)))
         self._covered = self._index
-        self._next_head = {"origin": self.origin, "root": root.hex(), "size": self._tree.size}
+        self._next_head: dict[str, Any] = {"origin": self.origin, "root": root.hex(), "size": self._tree.size}
 
     def _remember(self) -> None:
-        self._head = self._next_head
+        head = self._head = self._next_head
         with contextlib.suppress(CounterfoilError, OSError):
             keys.remember_head(
                 self.origin,
-                size=self._head["size"],
-                root=self._head["root"],
+                size=head["size"],
+                root=head["root"],
                 evidence=self.store.uri,
                 segment=self._segment,
                 offset=self._offset,
                 sync=self._closed,
             )
             # The session record, now signed, says what stood here before; those heads no longer belong to this place.
-            for head in self._replaced:
+            for old in self._replaced:
                 keys.remember_head(
-                    head.origin,
-                    size=head.size,
-                    root=head.root,
+                    old.origin,
+                    size=old.size,
+                    root=old.root,
                     evidence="",
-                    segment=head.segment,
-                    offset=head.offset,
+                    segment=old.segment,
+                    offset=old.offset,
                     sync=False,
                 )
             self._replaced = []
 
-    def _give_up(self, exc: OSError | CounterfoilError, before: tuple[int, str, int, list[bytes], int]) -> None:
+    def _give_up(
+        self, exc: OSError | CounterfoilError, before: tuple[int, str, int, list[bytes], int]
+    ) -> None:
         """Undo a failed group in memory; its segment may hold anything, so what is good of it is told later."""
         where = self.store.segment_name(self.log, max(self._segment, 0))
-        self.error = exc if isinstance(exc, CounterfoilError) else store_error(exc, "cannot write the evidence", where)
+        self.error = (
+            exc if isinstance(exc, CounterfoilError) else store_error(exc, "cannot write the evidence", where)
+        )
         self._index, self._prev, size, peaks, self._covered = before
         self._tree = tree.Tree.from_peaks(size, peaks)
         if self._fd >= 0:

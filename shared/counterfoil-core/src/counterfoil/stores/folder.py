@@ -8,6 +8,7 @@ from __future__ import annotations
 import errno
 import os
 import re
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO, Final
@@ -44,7 +45,10 @@ class FolderStore:
                 return True
             if self.root.exists():
                 raise StoreError(
-                    "the evidence path is no folder", code="CF-STORE-003", where=str(self.root), hint="name a folder"
+                    "the evidence path is no folder",
+                    code="CF-STORE-003",
+                    where=str(self.root),
+                    hint="name a folder",
                 )
         except OSError as exc:
             raise self._failed("look at", self.root, exc) from exc
@@ -61,19 +65,19 @@ class FolderStore:
 
     def foreign(self) -> Iterator[tuple[str, str]]:
         """(relative path, what is wrong) of everything inside that Counterfoil did not write."""
-        for name in sorted(self._names(self.root)):
+        names = sorted(self._names(self.root))
+        for name in names:
             if name == ".gitignore":
                 if self._read_small(self.root / name) != GITIGNORE:
                     yield name, "is not the one Counterfoil writes"
-            elif not _LOG.match(name) or not (self.root / name).is_dir() or (self.root / name).is_symlink():
-                yield name, "does not belong to evidence"
-        if not (self.root / ".gitignore").exists():
+            elif not _LOG.match(name) or not _is(self.root / name, stat.S_IFDIR):
+                yield _printable(name), "does not belong to evidence"
+        if ".gitignore" not in names:
             yield ".gitignore", "is missing"
         for log in self.logs():
-            folder = self.root / log
-            for name in sorted(self._names(folder)) if folder.is_dir() else []:
-                if not _SEGMENT.match(name) or not (folder / name).is_file() or (folder / name).is_symlink():
-                    yield f"{log}/{name}", "does not belong to evidence"
+            for name in sorted(self._names(self.root / log)):
+                if not _SEGMENT.match(name) or not _is(self.root / log / name, stat.S_IFREG):
+                    yield f"{log}/{_printable(name)}", "does not belong to evidence"
 
     def segment_name(self, log: str, number: int) -> str:
         """Relative name of a segment, as findings tell it."""
@@ -83,7 +87,7 @@ class FolderStore:
         """A segment opened for reading."""
         path = self.root / self.segment_name(log, number)
         try:
-            return open(path, "rb")
+            return _open_regular(path)
         except OSError as exc:
             raise self._failed("read", path, exc) from exc
 
@@ -112,9 +116,11 @@ class FolderStore:
             self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
             if fresh:
                 os.chmod(self.root, 0o700)
-            ignore = self.root / ".gitignore"
-            if not ignore.exists() and not self.logs():
-                self._create_whole(ignore, GITIGNORE)
+            if not os.access(self.root, os.W_OK | os.X_OK):
+                read_only = os.statvfs(self.root).f_flag & os.ST_RDONLY
+                raise OSError(*((errno.EROFS, "read-only file system") if read_only else (errno.EACCES, "no access")))
+            if not self.logs():
+                self._write_ignore(self.root / ".gitignore")
             _sync_folder(self.root)
         except OSError as exc:
             raise self._failed("write", self.root, exc) from exc
@@ -125,42 +131,54 @@ class FolderStore:
         try:
             path.parent.mkdir(mode=0o700, exist_ok=True)
             fd = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC, 0o600)
-            _sync_folder(path.parent)
-            _sync_folder(self.root)
-            return fd
         except OSError as exc:
             raise self._failed("write", path, exc) from exc
+        try:
+            _sync_folder(path.parent)
+            _sync_folder(self.root)
+        except OSError as exc:
+            os.close(fd)
+            self.remove_segment(log, number)
+            raise self._failed("write", path, exc) from exc
+        return fd
+
+    def remove_segment(self, log: str, number: int) -> bool:
+        """Take back a segment of which no byte was ever acknowledged; False when it has to stay."""
+        path = self.root / self.segment_name(log, number)
+        try:
+            os.unlink(path)
+        except OSError:
+            return False
+        return True
 
     # -- helpers ------------------------------------------------------------------------------------------------------
 
-    def _create_whole(self, path: Path, data: bytes) -> None:
-        part = path.with_name(f"{path.name}.{os.getpid()}")
+    def _write_ignore(self, path: Path) -> None:
+        """In place, so that a kill leaves no other file; what a killed process began is completed before any log is."""
+        fd = os.open(path, os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o600)
         try:
-            fd = os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600)
-            try:
-                os.write(fd, data)
+            if GITIGNORE.startswith(os.pread(fd, 64, 0)):
+                os.pwrite(fd, GITIGNORE, 0)
                 os.fsync(fd)
-            finally:
-                os.close(fd)
-            os.rename(part, path)
-        except OSError:
-            part.unlink(missing_ok=True)
-            raise
+        finally:
+            os.close(fd)
 
     def _names(self, folder: Path) -> list[str]:
         try:
             return os.listdir(folder)
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return []
         except OSError as exc:
             raise self._failed("read", folder, exc) from exc
 
-    def _read_small(self, path: Path) -> bytes:
+    def _read_small(self, path: Path) -> bytes | None:
         try:
-            with open(path, "rb") as file:
+            with _open_regular(path) as file:
                 return file.read(64)
-        except OSError as exc:
+        except PermissionError as exc:
             raise self._failed("read", path, exc) from exc
+        except OSError:
+            return None
 
     def _failed(self, verb: str, path: Path, exc: OSError) -> StoreError:
         return store_error(exc, f"cannot {verb} the evidence", str(path))
@@ -170,16 +188,50 @@ def store_error(exc: OSError, message: str, where: str) -> StoreError:
     """The StoreError for an OSError: full disk, read-only, permission and the rest have their own codes."""
     reason = exc.strerror or type(exc).__name__
     if exc.errno in (errno.ENOSPC, errno.EDQUOT):
-        return StoreError(f"{message}: {reason}", code="CF-STORE-004", where=where, hint="free space on this disk")
+        return StoreError(
+            f"{message}: {reason}", code="CF-STORE-004", where=where, hint="free space on this disk"
+        )
     if exc.errno == errno.EROFS:
         return StoreError(
-            f"{message}: {reason}", code="CF-STORE-005", where=where, hint="choose a folder that can be written"
+            f"{message}: {reason}",
+            code="CF-STORE-005",
+            where=where,
+            hint="choose a folder that can be written",
         )
     if exc.errno in (errno.EACCES, errno.EPERM):
         return StoreError(
-            f"{message}: {reason}", code="CF-STORE-006", where=where, hint="check the folder's owner and permissions"
+            f"{message}: {reason}",
+            code="CF-STORE-006",
+            where=where,
+            hint="check the folder's owner and permissions",
         )
-    return StoreError(f"{message}: {reason}", code="CF-STORE-001", where=where, hint="check the path and the disk")
+    return StoreError(
+        f"{message}: {reason}", code="CF-STORE-001", where=where, hint="check the path and the disk"
+    )
+
+
+def _open_regular(path: Path) -> BinaryIO:
+    """Open a file that is one: a pipe or a link to a device put in its place would never end."""
+    fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            raise OSError(errno.EINVAL, "not a regular file")
+        return open(fd, "rb")
+    except OSError:
+        os.close(fd)
+        raise
+
+
+def _is(path: Path, kind: int) -> bool:
+    try:
+        return stat.S_IFMT(os.lstat(path).st_mode) == kind
+    except OSError:
+        return False
+
+
+def _printable(name: str) -> str:
+    """A name as findings tell it: what a terminal would obey, or cannot show, is escaped."""
+    return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in name)
 
 
 def _sync_folder(path: Path) -> None:

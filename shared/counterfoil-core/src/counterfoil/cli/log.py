@@ -1,0 +1,86 @@
+"""``counterfoil log``: the entries, in order."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from counterfoil.cli import output
+from counterfoil.cli.options import Actor, Debug, E, Evidence, Json, Op, Run, evidence_path
+from counterfoil.cli.rows import clock, row, statement_of
+from counterfoil.cli.source import Choice, actor_name, open_source, short
+from counterfoil.log import Entry
+from counterfoil.statements import Handoff, Receipt
+
+__all__ = ["log"]
+
+
+def log(
+    e: E = None,
+    run: Run = None,
+    actor: Actor = None,
+    op: Op = None,
+    json: Json = False,
+    evidence: Evidence = None,
+    debug: Debug = False,
+) -> int:
+    """List the entries of the evidence: calls, handoffs, receipts and the log's own.
+
+    \b
+    Examples:
+      counterfoil log
+      counterfoil log --run last --op chat
+      counterfoil log --actor writer --json
+      counterfoil log evidence/ --op handoff
+
+    A line is: index, digest, time, operation, phase, actor, name. `counterfoil show INDEX` prints one whole.
+    With --json one object a line: index, log, digest, op, phase, call, run, actor, address, at (Unix time in
+    microseconds), request and response (SHA-256 of what is stored).
+    """
+    source = open_source(evidence_path(e, evidence))
+    wanted = source.run_id(run)
+    choice = Choice(actor, op)
+    heading = ""
+    several = len(source.logs()) > 1
+    for entry in source.entries():
+        found = row(entry)
+        if wanted is not None and found["run"] != wanted:
+            continue
+        if not choice(found["actor"], found["op"]):
+            continue
+        if json:
+            output.out(output.json_text(found))
+            continue
+        if several and entry.log != heading:
+            heading = entry.log
+            output.out(output.paint(f"log {heading}", "bold"))
+        output.out(_line(entry, found))
+    choice.check()
+    return source.close()
+
+
+def _line(entry: Entry, found: dict[str, Any]) -> str:
+    head = f"{entry.index:>6} {short(found['digest'])} {clock(found['at'])}"
+    actor = output.clean(actor_name(found["actor"] or ""))
+    return f"{head} {output.clean(found['op']):<13} {output.clean(found['phase'] or ''):<5} {actor:<16} {_about(entry, actor)}".rstrip()
+
+
+def _about(entry: Entry, actor: str) -> str:
+    statement = statement_of(entry)
+    if statement is not None:
+        predicate = statement.predicate
+        if isinstance(predicate, Handoff):
+            content = predicate.content
+            senders = ", ".join(map(actor_name, content.senders))
+            return output.clean(f"{senders} -> {actor_name(content.to)} ({content.kind})")
+        if isinstance(predicate, Receipt):
+            return output.clean(f"{predicate.status} {short(predicate.handoff)}")
+        return f"key {short(predicate.key)}"
+    if entry.op == "statement":
+        return "(of an unknown kind)"
+    content = entry.body["content"]
+    name = output.clean(content.get("name", ""))
+    told = [] if name == actor else [name]
+    status = content.get("status")
+    if status is not None and status != "ok":
+        told.append(output.paint(output.clean(status), "red"))
+    return " ".join(told)

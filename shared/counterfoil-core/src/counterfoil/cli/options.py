@@ -1,0 +1,68 @@
+"""Options that several commands share, declared once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from counterfoil.cli import output
+from counterfoil.errors import ConfigError
+from counterfoil.settings import load
+
+__all__ = ["Actor", "Debug", "E", "Evidence", "Json", "Op", "Run", "evidence_path"]
+
+_WHERE = "default: $COUNTERFOIL, then counterfoil-evidence/"
+
+E = Annotated[str | None, typer.Argument(metavar="[E]", help=f"The evidence ({_WHERE}).", show_default=False)]
+Evidence = Annotated[
+    str | None,
+    typer.Option("--evidence", "-e", metavar="E", help=f"The evidence ({_WHERE}).", show_default=False),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Run = Annotated[
+    str | None,
+    typer.Option(
+        "--run",
+        metavar="RUN",
+        help="One run: `last`, a number (1 is the oldest) or the start of its identifier.",
+        show_default=False,
+    ),
+]
+Actor = Annotated[
+    str | None,
+    typer.Option(
+        "--actor",
+        metavar="NAME",
+        help="One actor: its name or its path; `team/` is everybody below team.",
+        show_default=False,
+    ),
+]
+Op = Annotated[
+    str | None, typer.Option("--op", metavar="OP", help="One operation, such as chat.", show_default=False)
+]
+
+
+def _debug(value: bool) -> bool:
+    output.set_debug(value)
+    return value
+
+
+Debug = Annotated[
+    bool, typer.Option("--debug", help="Show tracebacks of errors.", callback=_debug, is_eager=True)
+]
+
+
+def evidence_path(positional: str | None, option: str | None = None) -> str:
+    """The evidence a command works on; raises ConfigError when two different ones are named (CF-CLI-002)."""
+    if positional is not None and option is not None:
+        if Path(positional).absolute() != Path(option).absolute():
+            raise ConfigError(
+                "two different places of evidence are named",
+                code="CF-CLI-002",
+                where=f"{positional}, {option}",
+                hint="name one: as argument or with --evidence",
+            )
+    given = positional if positional is not None else option
+    return load(evidence=given).evidence

@@ -1,0 +1,46 @@
+"""Finds out before the application starts whether anything can be recorded, without leaving a trace in evidence."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+
+from counterfoil import keys
+from counterfoil.errors import CounterfoilError
+from counterfoil.stores import FolderStore, open_store
+from counterfoil.stores.folder import store_error
+
+__all__ = ["check"]
+
+
+def check(evidence: str) -> CounterfoilError | None:
+    """What will keep the recorder from recording, or None; makes the identity key at first use.
+
+    A disk may still fill up later: the recorder tells that itself.
+    """
+    try:
+        keys.load_or_create_identity()
+        store = open_store(evidence)
+        store.exists()
+        _writable(store)
+    except CounterfoilError as exc:
+        return exc
+    except OSError as exc:
+        return store_error(exc, "cannot write the evidence", evidence)
+    return None
+
+
+def _writable(store: FolderStore) -> None:
+    place: Path = store.root
+    while not place.exists() and place != place.parent:
+        place = place.parent
+    if not place.is_dir():
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(place))
+    status = os.statvfs(place)
+    if status.f_flag & getattr(os, "ST_RDONLY", 1):
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS), str(place))
+    if not os.access(place, os.W_OK | os.X_OK):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(place))
+    if status.f_blocks and not status.f_bavail or status.f_files and not status.f_favail:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(place))

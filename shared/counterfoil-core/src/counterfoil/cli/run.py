@@ -1,0 +1,95 @@
+"""``counterfoil run``: an application, unchanged, with recording on."""
+
+from __future__ import annotations
+
+import os
+from typing import Annotated
+
+import typer
+
+from counterfoil import keys
+from counterfoil.cli import launch, output, preflight, summary
+from counterfoil.cli.options import Debug, Evidence
+from counterfoil.errors import ConfigError, CounterfoilError
+from counterfoil.settings import load
+
+__all__ = ["run"]
+
+NOT_FOUND = 127
+NOT_EXECUTABLE = 126
+
+
+def run(
+    command: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[--] CMD [ARGS]...", help="The command and its arguments.", show_default=False),
+    ] = None,
+    evidence: Evidence = None,
+    mode: Annotated[
+        str | None,
+        typer.Option("--mode", metavar="MODE", help="observe (default), enforce or hold.", show_default=False),
+    ] = None,
+    durability: Annotated[
+        str | None,
+        typer.Option("--durability", metavar="D", help="group (default) or call.", show_default=False),
+    ] = None,
+    debug: Debug = False,
+) -> int:
+    """Run an application with recording on; nothing of it is changed.
+
+    \b
+    Examples:
+      counterfoil run app.py --its --own options
+      counterfoil run -m package.module
+      counterfoil run -e evidence/ -- pytest -q
+      counterfoil run --mode enforce app.py
+
+    *.py and -m MODULE run under this interpreter. Ends with one line on stderr that says what was recorded;
+    the exit code is the application's own (128 + n after signal n, 127 when there is no such command).
+    """
+    settings = load(evidence=evidence, mode=mode, durability=durability)
+    if not command:
+        raise ConfigError(
+            "there is no command to run", code="CF-CLI-001", where="counterfoil run", hint="counterfoil run app.py"
+        )
+    try:
+        line = launch.command_line(command)
+    except ConfigError as exc:
+        return _not_started(exc)
+    place = os.path.abspath(settings.evidence)
+    problem = preflight.check(place)
+    if problem is not None and (settings.mode != "observe" or problem.code.startswith("CF-CONFIG")):
+        raise problem
+    variables = {
+        "COUNTERFOIL": place,
+        "COUNTERFOIL_MODE": settings.mode,
+        "COUNTERFOIL_DURABILITY": settings.durability,
+    }
+    if os.environ.get("COUNTERFOIL_HOME"):
+        variables["COUNTERFOIL_HOME"] = str(keys.home())
+    if problem is not None:
+        hint = f"; {problem.hint}" if problem.hint else ""
+        output.note(output.clean(f"counterfoil: not recording: {problem}{hint}"))
+        environment = {**os.environ, "COUNTERFOIL": "off"}
+    else:
+        environment = launch.environment(os.environ, variables)
+    before = summary.snapshot(place)
+    try:
+        _, code = launch.wait_for(line, environment)
+    except ConfigError as exc:
+        return _not_started(exc)
+    try:
+        told = summary.tell(place, before, settings.evidence, problem=problem)
+    except CounterfoilError as exc:
+        told = f"counterfoil: what was recorded cannot be read: {exc}"
+    except KeyboardInterrupt:
+        told = f"counterfoil: not verified -> {settings.evidence}"
+    output.note(output.clean(told))
+    return code
+
+
+def _not_started(exc: ConfigError) -> int:
+    if exc.code not in ("CF-CLI-040", "CF-CLI-041"):
+        raise exc
+    output.report(exc)
+    return NOT_FOUND if exc.code == "CF-CLI-040" else NOT_EXECUTABLE

@@ -1,0 +1,172 @@
+"""Evidence as the reading commands see it: what is damaged is told, and what people type becomes a choice."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from urllib.parse import unquote
+
+from counterfoil.cli import output
+from counterfoil.errors import ConfigError
+from counterfoil.log import Entry, LogScan, Problem
+from counterfoil.reader import Reader, read
+from counterfoil.stores import FolderStore
+from counterfoil.views import run_of
+
+__all__ = ["Choice", "RunInfo", "Source", "actor_name", "open_source", "short"]
+
+_TOLD = 8
+SHORT = 8
+
+
+@dataclass(slots=True)
+class RunInfo:
+    """A run as people choose it: its number from 1 (oldest), what started it, and how many entries it has."""
+
+    id: str
+    at: int
+    number: int = 0
+    op: str = ""
+    name: str = ""
+    entries: int = 0
+
+
+class Source(Reader):
+    """A reader that keeps what it could not read, so that nothing is skipped in silence."""
+
+    def __init__(self, store: FolderStore) -> None:
+        super().__init__(store)
+        self.damage: dict[str, Problem] = {}
+
+    def entries(self) -> Iterator[Entry]:
+        """As ``Reader.entries``; where a log cannot be read on stands in ``damage``."""
+        for name in self.ordered_logs():
+            for event in LogScan(self.store, name).events():
+                if isinstance(event, Entry):
+                    yield event
+                elif isinstance(event, Problem):
+                    self.damage[name] = event
+
+    def close(self) -> int:
+        """Tell what could not be read; 1 when a log is damaged, 0 for a tail that is only unfinished."""
+        for problem in self.damage.values():
+            level = "note" if problem.torn else "damaged"
+            message = f"{problem.message}; what follows in this log is not shown"
+            for line in output.plain_error(level, problem.code, problem.where, message, "counterfoil verify"):
+                output.note(line)
+        return int(any(not problem.torn for problem in self.damage.values()))
+
+    def run_list(self) -> list[RunInfo]:
+        """All runs, the oldest first."""
+        found: dict[str, RunInfo] = {}
+        for entry in self.entries():
+            run, _ = run_of(entry)
+            if run is None:
+                continue
+            about = found.get(run)
+            if about is None:
+                about = found[run] = RunInfo(run, _at(entry))
+            about.entries += 1
+            if entry.op != "statement":
+                content, context = entry.body["content"], entry.body["context"]
+                if context.get("call") == run and content.get("phase") == "start":
+                    about.at, about.op, about.name = _at(entry), entry.op, str(content.get("name", ""))
+        runs = sorted(found.values(), key=lambda one: one.at)
+        for number, about in enumerate(runs, 1):
+            about.number = number
+        return runs
+
+    def run_id(self, text: str | None) -> str | None:
+        """The identifier behind ``--run``; raises ConfigError (CF-CLI-010 to 012). None stays None."""
+        return None if text is None else choose(self.run_list(), text).id
+
+
+def choose(runs: list[RunInfo], text: str) -> RunInfo:
+    """The run that ``last``, a number or the start of an identifier names."""
+    if not runs:
+        raise ConfigError("there is no run in this evidence", code="CF-CLI-010", where=text)
+    if text == "last":
+        return runs[-1]
+    if text.isascii() and text.isdigit() and 1 <= int(text[:9]) <= len(runs) and len(text) < SHORT:
+        return runs[int(text) - 1]
+    found = [one for one in runs if text and one.id.startswith(text.lower())]
+    if len(found) == 1:
+        return found[0]
+    listed = found or runs
+    told = ", ".join(f"{one.number} {short(one.id)} {one.name}".rstrip() for one in listed[-_TOLD:])
+    more = "" if len(listed) <= _TOLD else f" (the last {_TOLD} of {len(listed)})"
+    if found:
+        raise ConfigError(
+            "more than one run begins like this", code="CF-CLI-012", where=text, hint=f"runs: {told}{more}"
+        )
+    raise ConfigError("there is no such run", code="CF-CLI-011", where=text, hint=f"runs: {told}{more}")
+
+
+class Choice:
+    """``--actor`` and ``--op``: passes what fits, and afterwards complains about a name that never came."""
+
+    def __init__(self, actor: str | None, op: str | None) -> None:
+        self.actor = actor
+        self.op = op
+        self._actors: set[str] = set()
+        self._ops: set[str] = set()
+        self._hit = [actor is None, op is None]
+
+    def __call__(self, actor: str | None, op: str) -> bool:
+        """Whether something of this actor (or these, with one call each) and operation was asked for."""
+        by_actor = self.actor is None or (actor is not None and _is(actor, self.actor))
+        by_op = self.op is None or op == self.op
+        if actor:
+            self._actors.add(actor)
+        self._ops.add(op)
+        self._hit[0] |= by_actor
+        self._hit[1] |= by_op
+        return by_actor and by_op
+
+    def check(self, *, kind: str = "operation") -> None:
+        """Raise ConfigError (CF-CLI-013, CF-CLI-014) when nothing at all has the actor or the operation."""
+        for hit, code, what, name, known in (
+            (self._hit[0], "CF-CLI-013", "actor", self.actor, {actor_name(one) for one in self._actors}),
+            (self._hit[1], "CF-CLI-014", kind, self.op, self._ops),
+        ):
+            if not hit:
+                listed = ", ".join(sorted(known)[:40]) or "none"
+                raise ConfigError(
+                    f"there is no such {what} here", code=code, where=name, hint=f"there are: {listed}"
+                )
+
+
+def open_source(evidence: str) -> Source:
+    """Evidence with at least one log; raises StoreError (no evidence) or ConfigError (CF-CLI-007: no log)."""
+    source = Source(read(evidence).store)
+    if not source.logs():
+        raise ConfigError(
+            "there is no log in this evidence",
+            code="CF-CLI-007",
+            where=str(source.store.root),
+            hint="name the folder that a run wrote",
+        )
+    return source
+
+
+def actor_name(actor: str) -> str:
+    """An actor path as people read it: names decoded, joined by ``/``."""
+    return "/".join(unquote(name) for name in actor.split("/"))
+
+
+def short(digest: str) -> str:
+    """The start of a digest or identifier."""
+    return digest[:SHORT]
+
+
+def _is(actor: str, wanted: str) -> bool:
+    if wanted.endswith("/") and len(wanted) > 1:
+        return actor_name(actor).startswith(wanted) or actor.startswith(wanted)
+    return wanted in (actor, actor_name(actor), unquote(actor.rpartition("/")[2]))
+
+
+def _at(entry: Entry) -> int:
+    if entry.op == "statement":
+        return 0
+    at = entry.body["context"].get("at")
+    return at if type(at) is int else 0

@@ -1,0 +1,116 @@
+"""The one line that ``counterfoil run`` ends with: what this run added to the evidence, and its verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from counterfoil import keys, plugins, verification
+from counterfoil.cli.progress import WatchedStore
+from counterfoil.cli.rows import row
+from counterfoil.errors import CounterfoilError
+from counterfoil.log import Entry, LogScan
+from counterfoil.stores import FolderStore, open_store
+
+__all__ = ["Added", "snapshot", "tell"]
+
+_MODEL = ("chat", "text_completion", "embeddings")
+
+
+@dataclass(slots=True)
+class Added:
+    """What came to the evidence since a snapshot, in sessions that began since."""
+
+    sessions: int = 0
+    logs: list[str] = field(default_factory=list)
+    counts: dict[str, int] = field(
+        default_factory=lambda: dict.fromkeys(("run", "model call", "tool call", "handoff", "loss"), 0)
+    )
+
+
+Sizes = Mapping[tuple[str, int], int]
+
+
+def snapshot(evidence: str) -> Sizes:
+    """How long every segment is now."""
+    try:
+        store = open_store(evidence)
+        return {
+            (name, number): store.segment_size(name, number)
+            for name in (store.logs() if store.exists() else [])
+            for number in store.segments(name)
+        }
+    except CounterfoilError:
+        return {}
+
+
+def tell(evidence: str, before: Sizes, shown: str, *, problem: CounterfoilError | None) -> str:
+    """The line; ``shown`` is the evidence as the user named it, ``problem`` what preflight found."""
+    if problem is not None:
+        return f"counterfoil: nothing was recorded ({problem.code}: {problem.message}) -> {shown}"
+    added = _added(open_store(evidence), before)
+    if not added.sessions:
+        return f"counterfoil: nothing was recorded ({_why()}) -> {shown}"
+    told = [
+        f"{count} {_plural(name, count)}" for name, count in added.counts.items() if count or name != "loss"
+    ]
+    told.append(_verdict(evidence, added.logs))
+    return f"counterfoil: {', '.join(told)} -> {shown}"
+
+
+def _added(store: FolderStore, before: Sizes) -> Added:
+    added = Added()
+    if not store.exists():
+        return added
+    for name in store.logs():
+        numbers = store.segments(name)
+        if all(before.get((name, number)) == store.segment_size(name, number) for number in numbers):
+            continue
+        ours = False
+        for event in LogScan(store, name).events():
+            if not isinstance(event, Entry) or event.offset < before.get((name, event.segment), 0):
+                continue
+            if event.op == "session":
+                ours = True
+                added.sessions += 1
+                added.logs.append(name)
+            if ours:
+                _count(event, added.counts)
+    return added
+
+
+def _count(entry: Entry, counts: dict[str, int]) -> None:
+    about = row(entry)
+    if about["op"] == "handoff":
+        counts["handoff"] += 1
+    elif about["op"] == "loss":
+        count = entry.body["context"].get("count")
+        counts["loss"] += count if type(count) is int else 1
+    elif about["phase"] == "start":
+        counts["run"] += about["call"] == about["run"]
+        counts["model call"] += about["op"] in _MODEL
+        counts["tool call"] += about["op"] == "execute_tool"
+
+
+def _verdict(evidence: str, logs: list[str]) -> str:
+    store = WatchedStore(open_store(evidence).root)
+    try:
+        return verification.verify_logs(store, logs).verdict
+    finally:
+        store.done()
+
+
+def _why() -> str:
+    found = plugins.loaded()
+    adapters = [one.name for one in found.instrumentations()]
+    if found.broken:
+        return f"plugin {found.broken[0].name} is broken: {found.broken[0].reason}"
+    if not adapters:
+        return 'no adapter is installed: pip install "counterfoil[langchain]"'
+    return f"the command used nothing that the installed adapters watch: {', '.join(adapters)}"
+
+
+def _plural(name: str, count: int) -> str:
+    if count == 1:
+        return name
+    return "losses" if name == "loss" else f"{name}s"
