@@ -244,6 +244,9 @@ def test_records_take_the_short_way_to_the_same_bytes() -> None:
     assert canonical.dumps_record(record) == rfc8785.dumps(record)
     assert canonical.dumps_record({"\U00010000": 1, "\uffff": 2}) == '{"\U00010000":1,"\uffff":2}'.encode()
     assert canonical.dumps_record({"a": Text("x")}) == b'{"a":"x"}'
+    for value in (datetime.datetime(2026, 1, 1), datetime.date(2026, 1, 1), Point(), b"x", {1: 2}):
+        with pytest.raises(CanonicalError):
+            canonical.dumps_record({"a": value})
     for value, code in [("\ud800", "CF-CANON-004"), (2**53, "CF-CANON-002"), (nested(300), "CF-CANON-005")]:
         with pytest.raises(CanonicalError) as caught:
             canonical.dumps_record({"a": value})

@@ -97,6 +97,7 @@ def test_refusals(text: bytes | str, code: str) -> None:
         ('"[[[[\\"[[[["', '[[[["[[[['),
         pytest.param("[" * 64 + "]" * 64, None, id="64 levels"),
         pytest.param('["' + "[" * 1000 + '"]', ["[" * 1000], id="brackets in a string"),
+        pytest.param('"\\"' + "{" * 100 + '\\""', '"' + "{" * 100 + '"', id="braces between escaped quotes"),
         pytest.param('"\\\\' + "{" * 100 + '"', "\\" + "{" * 100, id="braces behind a backslash"),
     ],
 )

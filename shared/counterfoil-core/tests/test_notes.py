@@ -113,6 +113,8 @@ def test_a_failed_signature_of_a_known_key_refuses_the_whole_note() -> None:
 def test_a_key_counts_once() -> None:
     note = notes.Note.parse(OWN + SIGNATURE + "\n")
     assert len(note.verify([OWN_KEY, OWN_KEY])) == 1
+    bad = notes.NoteSignature(ORIGIN, note.signatures[0].key_id, bytes(64)).line()
+    assert code_of(notes.Note.parse(OWN + bad + "\n").verify, [OWN_KEY]) == "CF-NOTE-012"
 
 
 def test_names_and_key_ids_alone_prove_nothing() -> None:

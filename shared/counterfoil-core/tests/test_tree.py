@@ -175,6 +175,17 @@ def test_indexes_up_to_the_end_of_64_bits() -> None:
     assert outcome(tree.verify_inclusion, leaf, 2**64 - 1, 2**64 - 1, proof[:used], node) == "CF-PROOF-003"
 
 
+def test_a_proof_beyond_the_root_is_refused() -> None:
+    leaf, step = LEAVES[:2]
+    for above in (tree.node_hash(step, leaf), tree.node_hash(leaf, step)):
+        assert outcome(tree.verify_inclusion, leaf, 0, 1, [step], above) == "CF-PROOF-004"
+    root = tree.root_of(LEAVES[:2])
+    for above in (tree.node_hash(step, root), tree.node_hash(root, step)):
+        assert outcome(tree.verify_inclusion, leaf, 0, 2, [LEAVES[1], step], above) == "CF-PROOF-004"
+    proof = [*tree.consistency_proof(LEAVES[:2], 1), step]
+    assert outcome(tree.verify_consistency, 1, 2, proof, leaf, root) == "CF-PROOF-004"
+
+
 def test_a_leaf_never_stands_for_an_inner_node() -> None:
     left, right = LEAVES[:2]
     assert tree.leaf_hash(left + right) != tree.node_hash(left, right)

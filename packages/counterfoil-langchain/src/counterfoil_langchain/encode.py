@@ -15,6 +15,7 @@ from typing import Any, Final
 from langchain_core.messages import BaseMessage, RemoveMessage
 
 from counterfoil import values
+from counterfoil_langchain import redact
 
 __all__ = ["control", "encode_message", "message_key", "raw_of", "register", "write_message"]
 
@@ -36,11 +37,16 @@ _KNOWN: Final = _VOLATILE | {
 _CARRIED: Final = frozenset({"tool_call", "tool_use", "function_call", "tool_call_chunk"})
 """Content blocks that repeat what ``tool_calls`` says."""
 
+_JSON: Final = frozenset({str, int, float, bool, type(None)})
+
+_MANY: Final = 5_000
+
 Go = Callable[[object], object]
 
 
 def register() -> None:
-    """Teach the core LangChain's messages."""
+    """Teach the core LangChain's messages, and what may hold credentials."""
+    redact.register()
     values.register(BaseMessage, encode_message, key=message_key, writer=write_message)
 
 
@@ -53,6 +59,7 @@ def control() -> tuple[Any, Any, Any] | None:
     Never imports LangGraph: the handler is made while LangChain itself is being imported.
     """
     global _control
+    redact.register_components()
     if _control is None:
         module = sys.modules.get("langgraph.types")
         command, send = getattr(module, "Command", None), getattr(module, "Send", None)
@@ -70,25 +77,24 @@ def encode_message(message: Any, go: Go) -> object:
     """``{"$msg": {...}}``: the message's payload without volatile fields."""
     fields = message.__dict__
     out: dict[str, object] = {
-        "content": [go(block) for block in blocks(fields.get("content"))],
+        "content": [go(block) for block in blocks(fields.get("content"), fields.get("tool_calls"))],
         "type": str(fields.get("type", "")).removesuffix("MessageChunk").lower(),
     }
     for name in ("name", "role", "tool_call_id", "artifact"):
         value = fields.get(name)
-        if value is not None and value != "":
+        if not _nothing(value):
             out[name] = go(value)
     if fields.get("status") == "error":
         out["status"] = "error"
     calls = fields.get("tool_calls")
     if calls:
-        out["tool_calls"] = [
-            go({"args": call["args"], "id": call["id"], "name": call["name"]}) for call in calls
-        ]
+        out["tool_calls"] = [go(_tool_call(call)) for call in calls]
     if fields.get("invalid_tool_calls"):
         out["invalid_tool_calls"] = go(fields["invalid_tool_calls"])
-    extra = {
-        key: value for key, value in (fields.get("additional_kwargs") or {}).items() if value is not None
-    }
+    given = fields.get("additional_kwargs")
+    extra = (
+        {key: value for key, value in given.items() if value is not None} if type(given) is dict else given
+    )
     if extra:
         out["additional_kwargs"] = go(extra)
     others = {key: value for key, value in fields.items() if key not in _KNOWN}
@@ -98,6 +104,13 @@ def encode_message(message: Any, go: Go) -> object:
     if isinstance(message, RemoveMessage):
         out["id"] = go(fields.get("id"))
     return {"$msg": out}
+
+
+def _tool_call(call: Any) -> Any:
+    """A tool call without its constant type and its place in a stream."""
+    if type(call) is not dict:
+        return call
+    return {key: value for key, value in call.items() if key not in ("index", "type")}
 
 
 def write_message(message: Any, parts: values.Parts) -> bytes | None:
@@ -123,7 +136,7 @@ def write_message(message: Any, parts: values.Parts) -> bytes | None:
     out = [b'"content":' + listed]
     for name in ("name", "role", "tool_call_id"):
         value = fields.get(name)
-        if value is not None and value != "":
+        if not _nothing(value):
             if type(value) is not str:
                 return None
             out.append(b'"%b":%b' % (name.encode(), parts.text(value)))
@@ -132,33 +145,44 @@ def write_message(message: Any, parts: values.Parts) -> bytes | None:
     return parts.composite(b'{"$msg":' + parts.composite(b"{" + b",".join(out) + b"}") + b"}")
 
 
-def blocks(content: Any) -> list[Any]:
-    """Content as a list of blocks; stream positions, empty texts and repeated tool calls left out."""
+def blocks(content: Any, tool_calls: Any = None) -> list[Any]:
+    """Content as a list of blocks; stream positions, empty texts and what ``tool_calls`` repeats left out."""
+    listed = content if isinstance(content, list) else [] if _nothing(content) else [content]
+    calls = tool_calls if type(tool_calls) is list else []
+    carried = [call.get("id") for call in calls if type(call) is dict and type(call.get("id")) is str]
     out: list[Any] = []
-    for block in [content] if isinstance(content, str) else content if isinstance(content, list) else []:
+    for block in listed:
         if isinstance(block, str):
             block = {"type": "text", "text": block}
         if type(block) is dict:
             block = {
                 key: value
                 for key, value in block.items()
-                if key != "index" and not (key == "id" and str(value).startswith("lc_"))
+                if key != "index" and not (key == "id" and type(value) is str and value.startswith("lc_"))
             }
-            if block.get("type") == "text" and not block.get("text"):
+            kind, text = block.get("type"), block.get("text", "")
+            if kind == "text" and type(text) is str and not text:
                 continue
-            if block.get("type") in _CARRIED:
+            if type(kind) is str and kind in _CARRIED and _carried(block, carried):
                 continue
             block = _image(block)
         out.append(block)
     return out
 
 
+def _carried(block: dict[str, Any], ids: list[Any]) -> bool:
+    named = [block[name] for name in ("call_id", "id") if type(block.get(name)) is str]
+    return any(name in ids for name in named) if named else bool(ids)
+
+
 def _image(block: dict[str, Any]) -> dict[str, Any]:
     """The spellings of an inline image or file as one: tracing rewrites them to older shapes."""
-    url = (block.get("image_url") or {}).get("url") if isinstance(block.get("image_url"), dict) else None
-    if block.get("type") == "image_url" and isinstance(url, str) and url.startswith("data:"):
-        mime, _, data = url[5:].partition(";base64,")
-        return {"base64": data, "mime_type": mime, "type": "image"}
+    image = block.get("image_url")
+    url = image.get("url") if type(image) is dict else None
+    if type(url) is str and url.startswith("data:") and block.keys() == {"image_url", "type"}:
+        mime, mark, data = url[5:].partition(";base64,")
+        if mark and type(image) is dict and image.keys() == {"url"}:
+            return {"base64": data, "mime_type": mime, "type": "image"}
     if block.get("source_type") == "base64" and "data" in block:
         rest = {key: value for key, value in block.items() if key not in ("source_type", "data")}
         return {**rest, "base64": block["data"]}
@@ -175,10 +199,10 @@ def message_key(message: Any) -> object:
         return None
     content = fields.get("content")
     try:
-        return (
+        key = (
             (
                 type(message),
-                content if type(content) is str else marshal.dumps(content, 2),
+                content if type(content) is str else _packed(content),
                 fields.get("name"),
                 fields.get("tool_call_id"),
                 fields.get("status"),
@@ -191,12 +215,30 @@ def message_key(message: Any) -> object:
             if len(fields.keys() - _KNOWN) == 0
             else None
         )
-    except ValueError:
+        hash(key)
+    except (TypeError, ValueError):  # an object marshal does not know, or an unhashable one in a text's place
         return None
+    return key
 
 
 def _packed(value: object) -> bytes | None:
-    return marshal.dumps(value, 2) if value else None  # type: ignore[arg-type]
+    """Exact bytes of a JSON value; ValueError for others (marshal takes an array for bytes)."""
+    if not value:
+        return None
+    stack, seen = [value], 0
+    while stack:
+        one = stack.pop()
+        seen += 1
+        if seen > _MANY:  # or a cycle
+            raise ValueError
+        if type(one) is dict:
+            stack.extend(one.keys())
+            stack.extend(one.values())
+        elif type(one) is list:
+            stack.extend(one)
+        elif type(one) not in _JSON:
+            raise ValueError
+    return marshal.dumps(value, 2)  # type: ignore[arg-type]
 
 
 def raw_of(message: Any) -> dict[str, Any]:
@@ -208,7 +250,12 @@ def raw_of(message: Any) -> dict[str, Any]:
 
 def _command(command: Any, go: Go) -> object:
     fields = {name: getattr(command, name, None) for name in ("goto", "graph", "resume", "update")}
-    return {"$command": {name: go(value) for name, value in fields.items() if value not in (None, ())}}
+    return {"$command": {name: go(value) for name, value in fields.items() if not _nothing(value)}}
+
+
+def _nothing(value: object) -> bool:
+    """None, an empty text or tuple: asked without comparing, which arrays and foreign objects may refuse."""
+    return value is None or ((type(value) is str or type(value) is tuple) and not value)
 
 
 def _send(send: Any, go: Go) -> object:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
+import contextlib
 import functools
 import os
 from collections.abc import Callable
@@ -10,11 +10,13 @@ from typing import Any, TypeVar
 from uuid import UUID
 
 from langchain_core.callbacks import BaseCallbackHandler
+from langchain_core.messages import ToolMessage
 
 from counterfoil import autostart
 from counterfoil.errors import ConfigError
 from counterfoil.recorder import Recorder
 from counterfoil_langchain import encode, models
+from counterfoil_langchain.outcomes import chunks, is_control, name_of, outcome
 from counterfoil_langchain.runs import Node
 from counterfoil_langchain.tracker import Tracker, tracker_of
 
@@ -33,7 +35,8 @@ def _guarded(method: _Method) -> _Method:
         try:
             method(self, *args, **kwargs)
         except Exception as exc:
-            self.recorder.loss(f"{method.__name__}: {type(exc).__name__}")
+            with contextlib.suppress(Exception):
+                self.recorder.loss(f"{method.__name__}: {type(exc).__name__}")
 
     return call  # type: ignore[return-value]
 
@@ -68,6 +71,17 @@ class Handler(BaseCallbackHandler):
         self.recorder = recorder if recorder is not None else autostart.recorder(evidence)
         self._tracker: Tracker = tracker_of(self.recorder)
 
+    def __copy__(self) -> Handler:
+        """Itself: an application may copy a config, and the log must not be split."""
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Handler:
+        return self
+
+    def __reduce__(self) -> tuple[Callable[..., Handler], tuple[str]]:
+        """In another process it is a handler of the same evidence, with a log of its own."""
+        return Handler, (os.path.abspath(self.recorder.evidence),)
+
     def flush(self) -> bool:
         """Wait until everything given so far is durable; False when it is not."""
         return self.recorder.flush()
@@ -92,7 +106,9 @@ class Handler(BaseCallbackHandler):
         **kwargs: Any,
     ) -> None:
         """A runnable starts."""
-        self._tracker.chain(run_id, parent_run_id, _name(kwargs, serialized, "chain"), inputs, tags, metadata)
+        self._tracker.chain(
+            run_id, parent_run_id, name_of(kwargs, serialized, "chain"), inputs, tags, metadata
+        )
 
     @_guarded
     def on_chain_end(self, outputs: Any, *, run_id: UUID, **kwargs: Any) -> None:
@@ -104,20 +120,32 @@ class Handler(BaseCallbackHandler):
         with tracker.lock:
             if node.step or (node.parent is not None and node.parent.step):
                 tracker.rules.offers(outputs, node)
-        node = tracker.end(run_id)
-        if node is None or node.call is None:
+            if tracker.end(run_id) is None:
+                return
+        if node.call is None:
             return
+        content: dict[str, Any] = {}
+        if node.call.request is None:  # a streamed chain: what went in is known now
+            content["request"] = self.recorder.value(kwargs.get("inputs", {"input": ""})).to_dict()
         response = self.recorder.value(outputs)
-        self.recorder.end(node.call, response=response)
+        self.recorder.end(node.call, response=response, content=content)
         self._after(node, response)
 
     @_guarded
     def on_chain_error(self, error: BaseException, *, run_id: UUID, **kwargs: Any) -> None:
         """A runnable raised; a Command for the parent graph and an interrupt arrive here too and are no errors."""
-        node = self._tracker.end(run_id)
+        tracker = self._tracker
+        with tracker.lock:
+            node = tracker.node(run_id)
+            if node is not None and node.step and is_control(error, "ParentCommand"):
+                tracker.rules.offers(error.args[0] if error.args else None, node)
+            node = tracker.end(run_id)
         if node is None or node.call is None:
             return
-        self._fail(node, error)
+        content: dict[str, Any] = {}
+        if node.call.request is None and "inputs" in kwargs:
+            content["request"] = self.recorder.value(kwargs["inputs"]).to_dict()
+        self._fail(node, error, content=content)
         if node.parent is None:
             self._tracker.forget(node)
 
@@ -148,7 +176,7 @@ class Handler(BaseCallbackHandler):
             "chat",
             run_id,
             parent_run_id,
-            models.model_name(params, about) or _name(kwargs, serialized, "model"),
+            models.model_name(params, about) or name_of(kwargs, serialized, "model"),
             lambda: models.chat_request(self.recorder, messages, params, about, self._tracker.redactor),
             about,
         )
@@ -171,7 +199,7 @@ class Handler(BaseCallbackHandler):
             "text_completion",
             run_id,
             parent_run_id,
-            models.model_name(params, about) or _name(kwargs, serialized, "model"),
+            models.model_name(params, about) or name_of(kwargs, serialized, "model"),
             lambda: models.text_request(self.recorder, prompts, params, about, self._tracker.redactor),
             about,
         )
@@ -189,9 +217,8 @@ class Handler(BaseCallbackHandler):
         node = self._tracker.end(run_id)
         if node is None or node.call is None:
             return
-        reference, about = models.chat_response(self.recorder, response)
-        if node.tokens:
-            about["chunks"] = node.tokens
+        reference, about = models.chat_response(self.recorder, response, self._tracker.redactor)
+        about.update(chunks(node))
         self.recorder.end(node.call, response=reference, context=about)
 
     @_guarded
@@ -199,8 +226,7 @@ class Handler(BaseCallbackHandler):
         """A model call failed, or its stream was closed early."""
         node = self._tracker.end(run_id)
         if node is not None and node.call is not None:
-            about = {"chunks": node.tokens} if node.tokens else {}
-            self._fail(node, error, context=about)
+            self._fail(node, error, context=chunks(node))
 
     # -- tools and retrievers -----------------------------------------------------------------------------------------
 
@@ -217,7 +243,7 @@ class Handler(BaseCallbackHandler):
         **kwargs: Any,
     ) -> None:
         """A tool is about to run."""
-        name = _name(kwargs, serialized, "tool")
+        name = name_of(kwargs, serialized, "tool")
         request: dict[str, Any] = {"arguments": inputs if inputs is not None else input_str, "name": name}
         call_id = kwargs.get("tool_call_id")
         if isinstance(call_id, str):
@@ -241,10 +267,12 @@ class Handler(BaseCallbackHandler):
             return
         with tracker.lock:
             tracker.rules.offers(output, node)
-        node = tracker.end(run_id)
-        if node is None or node.call is None:
+            if tracker.end(run_id) is None:
+                return
+        if node.call is None:
             return
-        status = "error" if getattr(output, "status", None) == "error" else "ok"
+        # By type alone: a tool may return an object that answers no question about itself.
+        status = "error" if issubclass(type(output), ToolMessage) and output.status == "error" else "ok"
         self.recorder.end(node.call, response=self.recorder.value(output), status=status)
 
     @_guarded
@@ -266,7 +294,7 @@ class Handler(BaseCallbackHandler):
         **kwargs: Any,
     ) -> None:
         """A retriever is about to search."""
-        name = _name(kwargs, serialized, "retriever")
+        name = name_of(kwargs, serialized, "retriever")
         self._tracker.leaf(
             "retrieval", run_id, parent_run_id, name, lambda: self.recorder.value({"query": query}), metadata
         )
@@ -292,7 +320,14 @@ class Handler(BaseCallbackHandler):
     def on_custom_event(self, name: str, data: Any, *, run_id: UUID, **kwargs: Any) -> None:
         """The application tells something of its own."""
         node = self._tracker.node(run_id)
-        above = node.recorded() if node is not None else None
+        if node is None:
+            return
+        if node.deliveries > 1:  # a handler attached twice is told everything twice
+            with self._tracker.lock:
+                count = node.told[name, id(data)] = node.told.get((name, id(data)), 0) + 1
+            if count % node.deliveries != 1:
+                return
+        above = node.recorded()
         if above is not None and above.call is not None:
             self.recorder.point(
                 "custom", name, parent=above.call, content={"request": self.recorder.value(data).to_dict()}
@@ -304,32 +339,21 @@ class Handler(BaseCallbackHandler):
     def on_resume(self, event: Any) -> None:
         """LangGraph resumes; the node that starts again tells it."""
 
-    def _fail(self, node: Node, error: BaseException, *, context: dict[str, Any] | None = None) -> None:
+    def _fail(
+        self,
+        node: Node,
+        error: BaseException,
+        *,
+        content: dict[str, Any] | None = None,
+        context: dict[str, Any] | None = None,
+    ) -> None:
         """End a call by its exception, which may be control flow, a cancellation or an error."""
         if node.call is None:
             return
-        status, value = _outcome(error)
+        status, value = outcome(error)
+        node.status = status
         reference = self.recorder.value(value)
         if status in ("ok", "interrupted"):
-            self.recorder.end(node.call, response=reference, status=status, context=context)
+            self.recorder.end(node.call, response=reference, status=status, content=content, context=context)
         else:
-            self.recorder.end(node.call, error=reference, status=status, context=context)
-
-
-def _outcome(error: BaseException) -> tuple[str, object]:
-    """(status, what to store) of an exception."""
-    names = {kind.__name__ for kind in type(error).__mro__}
-    if "ParentCommand" in names:
-        return "ok", error.args[0] if error.args else error
-    if "GraphInterrupt" in names or "NodeInterrupt" in names:
-        return "interrupted", list(error.args)
-    if isinstance(error, (asyncio.CancelledError, GeneratorExit, KeyboardInterrupt)):
-        return "cancelled", error
-    return "error", error
-
-
-def _name(kwargs: dict[str, Any], serialized: dict[str, Any] | None, default: str) -> str:
-    name = kwargs.get("name") or (serialized or {}).get("name")
-    if not name and serialized and isinstance(serialized.get("id"), list) and serialized["id"]:
-        name = serialized["id"][-1]
-    return name if isinstance(name, str) and name else default
+            self.recorder.end(node.call, error=reference, status=status, content=content, context=context)

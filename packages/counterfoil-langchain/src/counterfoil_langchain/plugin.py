@@ -38,7 +38,8 @@ def _install(recorder: Recorder) -> None:
 
     handler = Handler(recorder=recorder)
     variable: ContextVar[Any] = ContextVar(f"counterfoil_{len(_installed)}", default=handler)
-    register_configure_hook(variable, True, Handler)
+    # Without a class: LangChain then compares by identity, and a user's own handler does not displace this one.
+    register_configure_hook(variable, True)
     _installed.append(handler)
 
 

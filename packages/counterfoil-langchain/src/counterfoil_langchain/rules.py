@@ -1,8 +1,8 @@
-"""Turns the run tree into handoffs: rules R0 to R5, the same for every pattern of LangGraph.
+"""Turns the run tree into handoffs: rules R0 to R6, the same for every pattern of LangGraph.
 
-R0 actor, R1 call and return, R2 Command, R3 Send, R4 accept an offer, R5 joins and static edges. An offer is signed
-by its sender when it leaves it (``sealed``); a static edge or join is signed for the enclosing graph's actor when
-the receiver starts (``observed``), with every activation the receiver could read as a parent.
+R0 actor, R1 call and return, R2 Command, R3 Send, R4 accept an offer, R5 joins and static edges, R6 threads. An
+offer is signed by its sender when it leaves it (``sealed``); a static edge or join is signed for the enclosing
+graph's actor when the receiver starts (``observed``), with every activation the receiver could read as a parent.
 """
 
 from __future__ import annotations
@@ -10,14 +10,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
+from counterfoil import records
 from counterfoil.digest import Reference
 from counterfoil.recorder import Recorder
 from counterfoil_langchain.encode import control
 from counterfoil_langchain.runs import INTERNAL, Graph, Node, Offer
+from counterfoil_langchain.threads import THREAD, Threads
 
 __all__ = ["Rules"]
 
 _END: Final = "__end__"
+_SENDERS: Final = 64
+_NAMES: Final = 2048
+"""Senders, and characters of their names, that one statement lists."""
 
 
 class Rules:
@@ -25,6 +30,7 @@ class Rules:
 
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
+        self.threads = Threads()
 
     # -- R0: what is a run --------------------------------------------------------------------------------------------
 
@@ -62,32 +68,32 @@ class Rules:
     # -- R2, R3: offers -----------------------------------------------------------------------------------------------
 
     def offers(self, output: Any, node: Node) -> None:
-        """Sign what leaves a node or tool: every goto of a Command, every Send."""
+        """Sign what leaves a node, or what a tool or function below it returned: every goto of a Command, every Send.
+
+        A Command for the parent graph never returns from its node: it is raised, and met here all the same.
+        """
         kinds = control()
-        if kinds is None:
+        graph_run, sender = node.graph_run(), node.enclosing()
+        if kinds is None or graph_run is None or sender is None:
             return
         command_type, send_type, _ = kinds
-        graph_run = node.graph_run()
-        sender = node.enclosing()
-        if graph_run is None or sender is None:
-            return
-        for one in output if isinstance(output, (list, tuple)) else (output,):
-            if isinstance(one, send_type):
-                self._offer(one.node, "send", one.arg, sender, graph_run, one)
-            elif isinstance(one, command_type) and one.goto:
-                scope: Node | None = graph_run
+        for one in output if issubclass(type(output), (list, tuple)) else (output,):
+            if issubclass(type(one), send_type):  # never isinstance: it asks the object
+                self._offer(one.node, "send", one.arg, sender, graph_run, early=not node.step)
+            elif issubclass(type(one), command_type) and one.goto:
+                scope = graph_run if one.graph is None else None
                 if one.graph == command_type.PARENT:
                     scope = graph_run.graph_run()
                 if scope is None:
-                    continue
+                    continue  # for a graph further up, named by its task: met where it arrives
                 for target in one.goto if isinstance(one.goto, (list, tuple)) else (one.goto,):
                     if isinstance(target, send_type):
-                        self._offer(target.node, "send", target.arg, sender, scope, target)
+                        self._offer(target.node, "send", target.arg, sender, scope, early=not node.step)
                     else:
-                        self._offer(str(target), "command", one.update, sender, scope, one)
+                        self._offer(str(target), "command", one.update, sender, scope, early=not node.step)
 
     def _offer(
-        self, target: str, kind: str, payload: Any, sender: Node, graph_run: Node, command: object
+        self, target: str, kind: str, payload: Any, sender: Node, graph_run: Node, *, early: bool
     ) -> None:
         if (
             target == _END
@@ -98,9 +104,9 @@ class Rules:
         if graph_run.graph is None:
             graph_run.graph = Graph(graph_run)
         graph = graph_run.graph
-        if any(offer.command is command and offer.target == target for offer in graph.offers):
-            return
         reference = self._recorder.value(payload)
+        if not early and graph.offers.confirm(sender, target, kind, reference):
+            return
         call = sender.call
         statement = None
         if call is not None:
@@ -114,30 +120,33 @@ class Rules:
                 parents=[("control", call)],
                 run=call.run,
             )
-        graph.offers.append(Offer(target, kind, sender, reference, command, statement, graph.step))
+        graph.offers.add(Offer(target, kind, sender, reference, statement, graph.step, early))
 
     # -- R4, R5: acceptance -------------------------------------------------------------------------------------------
 
     def accept(self, node: Node, graph: Graph, request: Reference) -> tuple[list[Node], list[str]]:
         """Activations a starting node follows from, and the handoffs it receives."""
-        path = node.metadata.get("langgraph_path")
-        pushed = isinstance(path, tuple) and bool(path) and path[0] == "__pregel_push"
-        offers = self._matching(node, graph, request, pushed=pushed)
+        task = node.metadata.get("langgraph_checkpoint_ns")
+        earlier = graph.tasks.get(task) if isinstance(task, str) else None
+        if isinstance(task, str) and task:
+            graph.tasks[task] = node
+        if earlier is not None:
+            return self._signed([earlier], "continue", node, graph, request, reason="the same task again")
+        offers = self._matching(node, graph, request)
         if offers:
-            for offer in offers:
-                offer.used = True
             parents = list(dict.fromkeys(offer.sender for offer in offers))
             self._follow(graph, parents)
             return parents, [offer.statement for offer in offers if offer.statement is not None]
         return self._observe(node, graph, request)
 
-    def _matching(self, node: Node, graph: Graph, request: Reference, *, pushed: bool) -> list[Offer]:
-        """A Send starts one task (equal payload first, then sending order); Commands to one target start one node."""
-        waiting = [one for one in graph.offers if not one.used and one.target == node.name]
-        sends = [one for one in waiting if one.kind == "send"]
-        if pushed and sends:
-            return [next((one for one in sends if one.payload == request), sends[0])]
-        return [one for one in waiting if one.kind == "command"]
+    def _matching(self, node: Node, graph: Graph, request: Reference) -> list[Offer]:
+        """A Send starts one task; Commands to one target start one node."""
+        path = node.metadata.get("langgraph_path")
+        if isinstance(path, tuple) and path and path[0] == "__pregel_push":
+            sent = graph.offers.take_send(node.name, request)
+            if sent is not None:
+                return [sent]
+        return graph.offers.take_commands(node.name)
 
     def _observe(self, node: Node, graph: Graph, request: Reference) -> tuple[list[Node], list[str]]:
         joined = set(_joined(node.metadata.get("langgraph_triggers")))
@@ -145,40 +154,66 @@ class Rules:
         kind, exact, reason = "edge", True, None
         if joined:
             kind = "join"
+        elif parents and all(one.kind == THREAD for one in parents):
+            kind, exact, reason = "continue", False, "the thread's earlier run ended with these"
         elif len({one.name for one in parents}) > 1:
             exact, reason = False, "the node could read all of these; the graph's edges are not known here"
         outer = graph.node.enclosing()
         if not parents and outer is not None:
             parents, kind = [outer], "enter"
-        if not parents:
-            return [], []
-        calls = [("control", one.call) for one in parents if one.call is not None]
         if kind == "edge" and len(parents) == 1 and parents[0].actor == node.actor:
             kind = "continue"
-        statement = self._recorder.handoff(
-            senders=[one.actor for one in parents],
-            to=node.actor,
-            signer=outer.actor if outer is not None else graph.node.root().actor,
-            kind=kind,
-            basis="observed",
-            payload=request,
-            parents=calls,
-            run=calls[0][1].run,
-            exact=exact,
-            reason=reason,
-        )
+        return self._signed(parents, kind, node, graph, request, exact=exact, reason=reason)
+
+    def _signed(
+        self,
+        parents: list[Node],
+        kind: str,
+        node: Node,
+        graph: Graph,
+        request: Reference,
+        *,
+        exact: bool = True,
+        reason: str | None = None,
+    ) -> tuple[list[Node], list[str]]:
+        """Sign an observed handoff for the enclosing graph's actor, in parts when its senders' names are too many."""
+        outer, run = graph.node.enclosing(), graph.node.root().call
+        statements: list[str] = []
+        for part in _parts(parents):
+            calls = [("control", one.call) for one in part if one.call is not None]
+            if not calls:
+                continue
+            statement = self._recorder.handoff(
+                senders=[one.actor for one in part],
+                to=node.actor,
+                signer=outer.actor if outer is not None else graph.node.root().actor,
+                kind=kind,
+                basis="observed",
+                payload=request,
+                parents=calls,
+                run=run.run if run is not None else calls[0][1].run,
+                exact=exact,
+                reason=reason,
+            )
+            if statement is not None:
+                statements.append(statement)
         if kind != "enter":
             self._follow(graph, parents)
-        return parents, [statement] if statement is not None else []
+        return parents, statements
 
     def _follow(self, graph: Graph, parents: list[Node]) -> None:
-        graph.heads = [head for head in graph.heads if head not in parents]
+        for one in parents:
+            graph.heads.pop(one, None)
 
     def barrier(self, graph: Graph, step: object) -> None:
         """A new superstep: what is a head now is what its nodes can read, and older offers were not taken."""
         if graph.step != step:
-            graph.offers = [one for one in graph.offers if one.step == graph.step]
+            first = graph.step is None
+            graph.offers.keep(graph.step)
             graph.step = step
+            graph.tasks.clear()
+            if first:
+                self.threads.enter(graph, step)
             graph.frontier = list(graph.heads)
 
     # -- R1: call and return ------------------------------------------------------------------------------------------
@@ -215,6 +250,20 @@ class Rules:
             run=caller.call.run,
             call=caller.call.id,
         )
+
+
+def _parts(parents: list[Node]) -> Iterator[list[Node]]:
+    """Parents in groups whose actors' names fit one statement."""
+    part: list[Node] = []
+    actors: dict[tuple[str, ...], int] = {}
+    for one in parents:
+        if one.actor not in actors and (len(actors) >= _SENDERS or sum(actors.values()) > _NAMES):
+            yield part
+            part, actors = [], {}
+        actors.setdefault(one.actor, len(records.actor_text(one.actor)))
+        part.append(one)
+    if part:
+        yield part
 
 
 def _joined(triggers: Any) -> Iterator[str]:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
+from uuid import UUID
 
 from counterfoil.digest import Reference
 from counterfoil.recorder import Call
 
-__all__ = ["INTERNAL", "Graph", "Node", "Offer"]
+__all__ = ["INTERNAL", "Graph", "Node", "Offer", "Offers"]
 
 INTERNAL: Final = frozenset(
     {
@@ -29,18 +30,75 @@ INTERNAL: Final = frozenset(
 class Offer:
     """A handoff that left its sender and waits for the receiver to start.
 
-    ``command`` keeps the framework's object alive, so that meeting it again is recognised by identity; ``step`` is the
-    superstep it was made in (it is taken in the next one or never).
+    ``early`` marks one seen below its node (a tool or function returned it): when the node returns it too, it is not
+    another. ``step`` is the superstep it was made in (it is taken in the next one or never).
     """
 
     target: str
     kind: str
     sender: Node
-    payload: Reference | None
-    command: object
+    payload: Reference
     statement: str | None
     step: object
-    used: bool = False
+    early: bool = False
+
+
+class Offers:
+    """Open offers of one graph, found by target without a search through the others."""
+
+    __slots__ = ("_by_target",)
+
+    def __init__(self) -> None:
+        self._by_target: dict[str, list[Offer]] = {}
+
+    def add(self, offer: Offer) -> None:
+        """Let it wait."""
+        self._by_target.setdefault(offer.target, []).append(offer)
+
+    def confirm(self, sender: Node, target: str, kind: str, payload: Reference) -> bool:
+        """Whether this is an offer met before, below its node: equal payload, or the Command a tool gave.
+
+        A tools node copies Commands and completes their messages, so their payload may have changed since.
+        """
+        early = [
+            one
+            for one in self._by_target.get(target, ())
+            if one.early and one.sender is sender and one.kind == kind
+        ]
+        found = next((one for one in early if one.payload == payload), None)
+        if found is None and kind == "command":
+            found = next(iter(early), None)
+        if found is None:
+            return False
+        found.early = False
+        return True
+
+    def take_send(self, target: str, payload: Reference) -> Offer | None:
+        """The Send a task was started by: equal payload first, then sending order."""
+        waiting = self._by_target.get(target, [])
+        found: int | None = None
+        for at, one in enumerate(waiting):
+            if one.kind == "send":
+                if one.payload == payload:
+                    return waiting.pop(at)
+                found = at if found is None else found
+        return None if found is None else waiting.pop(found)
+
+    def take_commands(self, target: str) -> list[Offer]:
+        """Every Command that names the target: together they start it once."""
+        waiting = self._by_target.get(target, [])
+        taken = [one for one in waiting if one.kind == "command"]
+        if taken:
+            self._by_target[target] = [one for one in waiting if one.kind != "command"]
+        return taken
+
+    def keep(self, step: object) -> None:
+        """Drop what was made before ``step``: it was not taken."""
+        kept = {
+            target: [one for one in waiting if one.step == step]
+            for target, waiting in self._by_target.items()
+        }
+        self._by_target = {target: waiting for target, waiting in kept.items() if waiting}
 
 
 @dataclass(slots=True, eq=False)
@@ -48,13 +106,15 @@ class Graph:
     """State of one running graph: the superstep, the activations nobody followed yet, and open offers.
 
     ``frontier`` is ``heads`` as it was at the last superstep barrier: what every node of this superstep could read.
+    ``tasks`` holds the last attempt of each task of this superstep, by the task's namespace.
     """
 
     node: Node
     step: object = None
-    heads: list[Node] = field(default_factory=list)
+    heads: dict[Node, None] = field(default_factory=dict)
     frontier: list[Node] = field(default_factory=list)
-    offers: list[Offer] = field(default_factory=list)
+    offers: Offers = field(default_factory=Offers)
+    tasks: dict[str, Node] = field(default_factory=dict)
     positions: dict[str, int] = field(default_factory=dict)
 
 
@@ -64,10 +124,11 @@ class Node:
 
     ``call`` is set when it is recorded, ``activation`` when it is an activation of ``actor``; ``agent`` marks an
     agent's own graph run, ``adopted`` a node whose agent is the same actor, ``caller`` the activation that called an
-    agent.
+    agent. ``mask`` makes call ids of its run unique although an application may give a run id twice;
+    ``deliveries`` counts how often its start was told, which a handler attached twice is twice.
     """
 
-    id: str
+    id: UUID
     parent: Node | None
     name: str
     kind: str
@@ -80,9 +141,17 @@ class Node:
     adopted: bool = False
     caller: Node | None = None
     graph: Graph | None = None
-    inputs: Any = None
+    status: str = ""
+    mask: int = 0
+    deliveries: int = 1
     tokens: int = 0
-    children: list[Node] = field(default_factory=list)
+    told: dict[tuple[str, int], int] = field(default_factory=dict)
+    children: dict[UUID, Node] = field(default_factory=dict)
+
+    @property
+    def call_id(self) -> str:
+        """Identifier of its call."""
+        return f"{self.id.int ^ self.mask:032x}"
 
     def up(self) -> Iterator[Node]:
         """This run and its ancestors, innermost first."""

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import secrets
+import sys
 import threading
 import weakref
+from collections import deque
 from collections.abc import Callable
 from typing import Any, Final
 from uuid import UUID
@@ -12,14 +16,16 @@ from counterfoil import context, plugins
 from counterfoil.digest import Reference
 from counterfoil.recorder import Recorder
 from counterfoil_langchain.encode import control
-from counterfoil_langchain.models import Redactor
+from counterfoil_langchain.redact import Redactor
 from counterfoil_langchain.rules import Rules
 from counterfoil_langchain.runs import Graph, Node
 
 __all__ = ["Tracker", "tracker_of"]
 
-_HELD: Final = 200_000
-"""Runs remembered at most; beyond that ended roots' leftovers are dropped first."""
+_HELD: Final = 50_000
+"""Open runs remembered at most: some frameworks never end a cancelled call."""
+_LATE: Final = 2_000
+"""Runs remembered after their root's end, since an abandoned stream ends late."""
 
 _trackers: weakref.WeakKeyDictionary[Recorder, Tracker] = weakref.WeakKeyDictionary()
 _trackers_lock = threading.Lock()
@@ -43,6 +49,7 @@ class Tracker:
         self.lock = threading.RLock()
         self.rules = Rules(recorder)
         self._nodes: dict[UUID, Node] = {}
+        self._late: deque[UUID] = deque()
 
     def node(self, run_id: UUID) -> Node | None:
         """The run behind an id, while it is open."""
@@ -65,7 +72,11 @@ class Tracker:
             node = self._enter(run_id, parent_id, name, "chain", metadata)
             if node is None:
                 return
-            node.step = any(tag.startswith("graph:step:") for tag in tags or ())
+            node.step = (
+                node.parent is not None
+                and "langgraph_step" in node.metadata
+                and any(str(tag).startswith("graph:step:") for tag in tags or ())
+            )
             if node.step and node.parent is not None:
                 self._step(node, node.parent, inputs)
                 return
@@ -81,15 +92,21 @@ class Tracker:
         node.actor = (node.agent or node.name,)
         node.activation = node.agent is not None
         op = "invoke_agent" if node.activation else "invoke_workflow"
+        about = _about(node)
+        about.setdefault("langchain", {})["run"] = node.id.hex
         node.call = self.recorder.start(
             op,
             node.agent or node.name,
             actor=node.actor,
-            id=node.id,
-            request=self.recorder.value(inputs),
-            context=_about(node),
+            id=node.call_id,
+            request=self._request(inputs),
+            context=about,
         )
         context.enter(node.call)
+
+    def _request(self, inputs: Any) -> Reference | None:
+        """What goes in; nothing while a streamed chain has not seen its input, which its end tells."""
+        return None if streamed(inputs) else self.recorder.value(inputs)
 
     def _step(self, node: Node, graph_run: Node, inputs: Any) -> None:
         if graph_run.graph is None:
@@ -109,7 +126,7 @@ class Tracker:
             "step",
             node.name,
             actor=node.actor,
-            id=node.id,
+            id=node.call_id,
             parent=parent.call if parent is not None else None,
             key=_step_key(node.metadata),
             request=request,
@@ -117,7 +134,7 @@ class Tracker:
             handoffs=handoffs,
             context=_about(node),
         )
-        graph.heads.append(node)
+        graph.heads[node] = None
         context.enter(node.call)
 
     def _between(self, node: Node, inputs: Any, *, key: str = "") -> None:
@@ -128,10 +145,10 @@ class Tracker:
             "chain",
             node.name,
             actor=node.actor,
-            id=node.id,
+            id=node.call_id,
             parent=parent.call if parent is not None else None,
             key=key,
-            request=self.recorder.value(inputs),
+            request=self._request(inputs),
         )
 
     def _agent(self, node: Node, name: str, inputs: Any) -> bool:
@@ -152,7 +169,7 @@ class Tracker:
             "invoke_agent",
             name,
             actor=node.actor,
-            id=node.id,
+            id=node.call_id,
             parent=parent.call if parent is not None else None,
             request=request,
             parents=[("call", caller.call)] if caller is not None and caller.call is not None else (),
@@ -184,7 +201,7 @@ class Tracker:
             op,
             name,
             actor=node.actor,
-            id=node.id,
+            id=node.call_id,
             parent=above.call if above is not None else None,
             key=key,
             request=request(),
@@ -200,8 +217,9 @@ class Tracker:
         if parent is None or tool_call_id is None:
             return ""
         for node in parent.up():
-            if node.graph is not None and tool_call_id in node.graph.positions:
-                return str(node.graph.positions[tool_call_id])
+            at = node.graph.positions.get(tool_call_id) if node.graph is not None else None
+            if at is not None:
+                return str(at)
         return ""
 
     # -- ends ---------------------------------------------------------------------------------------------------------
@@ -210,34 +228,89 @@ class Tracker:
         """Take a run out of the tree; None when it is unknown or its end came before."""
         with self.lock:
             node = self._nodes.pop(run_id, None)
-            if node is not None and node.parent is not None and node in node.parent.children:
-                node.parent.children.remove(node)
+            if node is not None and node.parent is not None:
+                node.parent.children.pop(run_id, None)
             return node
 
     def forget(self, node: Node) -> None:
-        """Drop what a root left behind (runs whose end never came and that are not recorded)."""
+        """Drop what a root left behind (runs whose end never came), after a while for those that may end late."""
         with self.lock:
-            stack = list(node.children)
+            self.rules.threads.leave(node)
+            stack = list(node.children.values())
             while stack:
                 one = stack.pop()
-                stack.extend(one.children)
+                stack.extend(one.children.values())
                 if one.call is None:
-                    self._nodes.pop(UUID(hex=one.id), None)
+                    self._nodes.pop(one.id, None)
+                else:
+                    self._late.append(one.id)
+            while len(self._late) > _LATE:
+                self._nodes.pop(self._late.popleft(), None)
 
     def _enter(
         self, run_id: UUID, parent_id: UUID | None, name: str, kind: str, metadata: dict[str, Any] | None
     ) -> Node | None:
         """Put a run into the tree; None when it is there already (a handler attached twice)."""
-        if run_id in self._nodes:
+        known = self._nodes.get(run_id)
+        if known is not None:
+            known.deliveries += 1
             return None
         parent = self._nodes.get(parent_id) if parent_id is not None else None
-        node = Node(run_id.hex, parent, name, kind, metadata or {})
+        if parent is None:
+            parent = self._around(run_id)
+        node = Node(run_id, parent, name, kind, metadata if isinstance(metadata, dict) else {})
+        node.mask = parent.mask if parent is not None else secrets.randbits(128)
         self._nodes[run_id] = node
         if parent is not None:
-            parent.children.append(node)
-        while len(self._nodes) > _HELD:
-            self._nodes.pop(next(iter(self._nodes)))
+            parent.children[run_id] = node
+        if len(self._nodes) > _HELD:
+            self._evict()
         return node
+
+    def _around(self, run_id: UUID) -> Node | None:
+        """The run this code stands in by LangChain's own account, when the event names none that is known.
+
+        LangSmith's tracing puts runs of its own in between, and an application may call with ``callbacks=[]``.
+        """
+        module = sys.modules.get("langchain_core.runnables.config")
+        variable = getattr(module, "var_child_runnable_config", None)
+        config = variable.get() if variable is not None else None
+        callbacks = config.get("callbacks") if isinstance(config, dict) else None
+        around = getattr(callbacks, "parent_run_id", None)
+        return self._nodes.get(around) if isinstance(around, UUID) and around != run_id else None
+
+    def _evict(self) -> None:
+        """Give up the oldest run that has nothing open below it."""
+        for node in self._nodes.values():
+            if not node.children:
+                self.end(node.id)
+                if node.call is not None and node.call.end is None:
+                    self.recorder.end(node.call, status="abandoned")
+                return
+
+    def after_fork(self) -> None:
+        """In a forked child: what was open is the parent's, and another thread may have held the lock."""
+        self.lock = threading.RLock()
+        self._nodes = {}
+        self._late = deque()
+        self.rules = Rules(self.recorder)
+
+
+def _forget_in_child() -> None:
+    global _trackers_lock
+    _trackers_lock = threading.Lock()
+    for tracker in list(_trackers.values()):
+        tracker.after_fork()
+
+
+os.register_at_fork(after_in_child=_forget_in_child)
+
+
+def streamed(inputs: Any) -> bool:
+    """Whether this is the placeholder LangChain gives for the input of a chain that is streamed."""
+    return (
+        type(inputs) is dict and len(inputs) == 1 and type(inputs.get("input")) is str and not inputs["input"]
+    )
 
 
 def _step_key(metadata: dict[str, Any]) -> str:

@@ -23,15 +23,17 @@ if TYPE_CHECKING:
     from counterfoil.context import current
     from counterfoil.errors import CounterfoilError
     from counterfoil.findings import Finding, Verification
-    from counterfoil.handoff import accept, open, seal
+    from counterfoil.handoff import Accepted, OpenLog, accept, open, seal
     from counterfoil.hooks import hookimpl, hookspec
     from counterfoil.reader import read
     from counterfoil.recorder import Recorder
     from counterfoil.verification import verify
 
 __all__ = [
+    "Accepted",
     "CounterfoilError",
     "Finding",
+    "OpenLog",
     "Recorder",
     "Verification",
     "__version__",
@@ -56,6 +58,8 @@ __all__ = [
 ]
 
 _WHERE = {
+    "Accepted": "handoff",
+    "OpenLog": "handoff",
     "CounterfoilError": "errors",
     "Finding": "findings",
     "Recorder": "recorder",

@@ -275,6 +275,9 @@ def locked() -> Iterator[None]:
             _take(fd, path)
         yield
     finally:
+        if sys.platform != "win32":
+            # A child forked meanwhile holds a copy of the descriptor: closing ours alone would not free the lock.
+            fcntl.flock(fd, fcntl.LOCK_UN)
         os.close(fd)
 
 

@@ -15,6 +15,7 @@ from typing import Final
 
 from counterfoil import records, statements
 from counterfoil.dsse import Envelope
+from counterfoil.errors import LogError
 from counterfoil.keys import SigningKey
 
 __all__ = ["ActorKeys"]
@@ -28,7 +29,7 @@ class ActorKeys:
 
     __slots__ = ("_identity", "_keys", "_lock", "_log", "_origin")
 
-    def __init__(self, identity: SigningKey, origin: str, log: Callable[[bytes], None]) -> None:
+    def __init__(self, identity: SigningKey, origin: str, log: Callable[[bytes], object]) -> None:
         self._identity = identity
         self._origin = origin
         self._log = log
@@ -36,14 +37,18 @@ class ActorKeys:
         self._lock = threading.Lock()
 
     def key(self, actor: tuple[str, ...]) -> SigningKey:
-        """The actor's key; its binding stands in the log before anything the caller signs with it."""
+        """The actor's key; its binding stands in the log before anything the caller signs with it.
+
+        Raises LogError (CF-LOG-036) when the log takes no binding, StatementError for a name that cannot be signed.
+        """
         with self._lock:
             key = self._keys.get(actor)
             if key is not None:
                 self._keys.move_to_end(actor)
                 return key
             key = SigningKey.generate()
-            self._log(self._bind(actor, key))
+            if self._log(self._bind(actor, key)) is False:
+                raise LogError("an actor's key could not be bound", code="CF-LOG-036", where="/".join(actor))
             self._keys[actor] = key
             if len(self._keys) > HELD:
                 self._keys.popitem(last=False)
@@ -62,4 +67,5 @@ class ActorKeys:
                 "spki": base64.b64encode(key.spki).decode(),
             },
         )
+        statements.parse(payload)  # nothing is signed that a reader would refuse
         return Envelope.sign(payload, self._identity).to_bytes()

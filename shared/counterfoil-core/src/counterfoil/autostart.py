@@ -20,6 +20,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, ClassVar, Final
 
+from counterfoil import switches
 from counterfoil.errors import ConfigError, CounterfoilError
 from counterfoil.hooks import Instrumentation
 
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["boot", "install", "recorder", "uninstall"]
 
 _log: Final = logging.getLogger("counterfoil")
+_CANNOT_STOP: Final = "CF-CONFIG-005"
 
 
 class _State:
@@ -92,14 +94,7 @@ def install(
             return
         uninstall()
     found = _instrumentations()
-    for one in found:
-        if settings.mode not in one.modes:
-            raise ConfigError(
-                f"{one.name} cannot keep its word in mode {settings.mode}",
-                code="CF-CONFIG-005",
-                where=one.name,
-                hint="use mode observe",
-            )
+    _check_mode(found, settings.mode)
     from counterfoil.recorder import Recorder
 
     recorder = Recorder(settings.evidence, mode=settings.mode, durability=settings.durability)
@@ -150,14 +145,16 @@ _made: dict[str, Recorder] = {}
 
 def boot() -> None:
     """Entry of the start-up file: never raises, says in one line on stderr why it does not record."""
-    from counterfoil.settings import OFF
-
-    if os.environ.get("COUNTERFOIL", "").lower() in OFF:
+    if os.environ.get("COUNTERFOIL", "").strip().lower() in switches.OFF:
         return
     try:
         _boot()
     except CounterfoilError as exc:
         sys.stderr.write(f"counterfoil: not recording: {exc}{f'; {exc.hint}' if exc.hint else ''}\n")
+        if exc.code == _CANNOT_STOP:
+            # Asked to be stopped and not able to: running unguarded would be worse. An exception here is no clean exit.
+            sys.stderr.flush()
+            os._exit(2)
     except Exception as exc:
         sys.stderr.write(f"counterfoil: not recording: {type(exc).__name__}\n")
 
@@ -167,12 +164,15 @@ def _boot() -> None:
 
     The home folder and the evidence path are taken now: an application may change HOME and its folder later.
     """
-    evidence = os.path.abspath(os.environ["COUNTERFOIL"])
-    os.environ["COUNTERFOIL"] = evidence
+    named = switches.evidence()
+    evidence: str | None = None
+    if named is not None:
+        evidence = os.environ["COUNTERFOIL"] = switches.absolute(named)
     from counterfoil import _home
 
     _home.home()
     found = _instrumentations()
+    _check_mode(found, os.environ.get("COUNTERFOIL_MODE") or "observe")
 
     def late() -> Recorder:
         from counterfoil.recorder import Recorder
@@ -180,19 +180,24 @@ def _boot() -> None:
 
         if _State.recorder is None:
             settings = load(evidence=evidence)
-            for one in found:
-                if settings.mode not in one.modes:
-                    raise ConfigError(
-                        f"{one.name} cannot keep its word in mode {settings.mode}",
-                        code="CF-CONFIG-005",
-                        where=one.name,
-                        hint="use mode observe",
-                    )
+            _check_mode(found, settings.mode)
             _State.recorder = Recorder(settings.evidence, mode=settings.mode, durability=settings.durability)
             _on_exit()
         return _State.recorder
 
     _plant(found, late)
+
+
+def _check_mode(found: list[Instrumentation], mode: str) -> None:
+    """Refuse a mode that an adapter cannot keep its word in; unknown modes are refused when settings are read."""
+    for one in found:
+        if mode in ("enforce", "hold") and mode not in one.modes:
+            raise ConfigError(
+                f"{one.name} cannot keep its word in mode {mode}",
+                code=_CANNOT_STOP,
+                where=one.name,
+                hint="use mode observe",
+            )
 
 
 def _plant(found: list[Instrumentation], make: Callable[[], Recorder]) -> None:
@@ -214,6 +219,8 @@ def _install(one: Instrumentation, make: Callable[[], Recorder]) -> None:
         one.install(recorder)
         _State.installed.append(one)
     except CounterfoilError as exc:
+        if exc.code == _CANNOT_STOP:
+            raise  # into the import that woke the adapter: the application must not run unguarded
         _log.error("counterfoil: not recording: %s%s", exc, f"; {exc.hint}" if exc.hint else "")
     except Exception as exc:
         _log.error("counterfoil: %s could not be installed: %s: %s", one.name, type(exc).__name__, exc)

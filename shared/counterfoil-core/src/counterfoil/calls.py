@@ -17,7 +17,8 @@ class Call:
     """One started call: its place in the run and the digests of its records.
 
     ``parents`` are (relation, call) pairs it follows from, ``foreign`` (relation, digest) pairs of statements that came
-    from another process; ``end`` is None while it is open.
+    from another process; ``end`` is None while it is open. A digest is empty when the record was lost; ``log`` is the
+    writer that took the last one.
     """
 
     id: str
@@ -32,19 +33,20 @@ class Call:
     request: Reference | None = None
     start: str = ""
     end: str | None = None
+    log: object = None
     began: int = field(default_factory=time.monotonic_ns)
     steps: dict[tuple[str, str, str], int] = field(default_factory=dict)
 
     @property
     def digest(self) -> str:
-        """Digest of the call's last record: the end when there is one."""
+        """Digest of the call's last record, the end when there is one; empty when none is in a log."""
         return self.end or self.start
 
     def step(self, op: str, name: str, key: str) -> str:
         """Address of a new child; the caller holds the recorder's lock, since siblings are counted here."""
         same = (op, name, key)
         occurrence = self.steps[same] = self.steps.get(same, 0) + 1
-        return f"{self.address}/{records.step(op, name, key, occurrence)}"
+        return records.below(self.address, records.step(op, name, key, occurrence))
 
 
 @dataclass(slots=True, eq=False)

@@ -7,7 +7,10 @@ walks plain JSON types directly and memoises messages by a key their adapter giv
 from __future__ import annotations
 
 import marshal
-from typing import Any, Final
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
+
+import orjson
 
 from counterfoil import canonical, values
 from counterfoil.digest import (
@@ -20,86 +23,151 @@ from counterfoil.digest import (
     Sink,
     fold_node,
     key_bytes,
+    references_in,
     sha256_hex,
 )
 
 __all__ = ["Capture"]
 
 _WALK_DEPTH: Final = 60
+_WALK_NODES: Final = values.MAX_NODES // 2
+_MEMO_DEPTH: Final = 16
 _MEMO_BYTES: Final = 64 << 20
 """Text kept alive by the memos before they are dropped."""
-_DIRECT: Final = frozenset({int, bool, type(None)})
+
+T = TypeVar("T")
 
 
 class _TooDeep(Exception):
-    """Nested deeper than the direct walk goes (or cyclic): the written rule takes over for the whole value."""
+    """Deeper or larger than the direct walk goes (or cyclic): the written rule takes over for the whole value."""
+
+
+def _always(sha256: str) -> bool:
+    return True
 
 
 class Capture:
-    """Encodes, reduces and hands blobs to ``sink``; safe to use from several threads."""
+    """Encodes, reduces and hands blobs to ``sink``; safe to use from several threads.
 
-    __slots__ = ("_elements", "_folds", "_reducer", "_sink", "_spent", "_texts")
+    A ``sink`` that cannot take a blob calls ``forget``; ``holds`` tells whether it has one. ``hollow`` are the digests
+    of references under which something was not taken: who cites one would cite what nobody can read.
+    """
 
-    def __init__(self, sink: Sink) -> None:
+    __slots__ = ("_cached", "_elements", "_folds", "_holds", "_reducer", "_sink", "_spent", "_texts", "epoch", "hollow")
+
+    def __init__(self, sink: Sink, holds: Callable[[str], bool] = _always) -> None:
         self._sink = sink
+        self._holds = holds
         self._reducer = Reducer(sink)
-        # Each memo is filled after the blob is queued, so that no other thread cites a blob that is not.
-        self._elements: dict[object, bytes] = {}
-        self._folds: dict[tuple[str, bytes], tuple[str, int]] = {}
-        self._texts: dict[str, bytes] = {}
-        self._spent = 0
+        self.epoch = 0
+        self.hollow: set[str] = set()
+        self.forget()
 
     def forget(self) -> None:
         """Drop the memos (another log must get the blobs again)."""
-        self._elements, self._folds, self._texts, self._spent = {}, {}, {}, 0
+        # Walks that have begun go on filling the old memos, so what they put there is never believed again.
+        self._elements: dict[object, bytes] = {}
+        self._folds: dict[tuple[str, bytes], tuple[str, int]] = {}
+        self._texts: dict[str, bytes] = {}
+        self._cached: dict[bytes, bytes] = {}
+        self._spent = 0
+        self.epoch += 1
 
     def reference(self, obj: object) -> Reference:
         """Reference of any Python object, its blobs queued."""
-        kind = type(obj)
-        try:
-            if kind is str:
-                assert isinstance(obj, str)
-                return self._reducer.reference(values.encode(obj))
-            if kind is bytes:
-                assert isinstance(obj, bytes)
-                return self._reducer.raw(obj)
-            if kind is dict or kind is list:
-                return self._reducer.reference_of(self._walk(obj, 0))
-        except _TooDeep:
-            pass
-        return self._reducer.reference(values.encode(obj))
+        return self._whole(lambda: self._reference(obj), lambda ref: [ref])
 
     def reduce(self, obj: object) -> bytes:
         """RFC 8785 bytes of the reduced form of any Python object, its blobs queued."""
-        try:
-            return self._walk(obj, 0)
-        except _TooDeep:
-            return self._reducer.reduce(values.encode(obj))
+        return self._whole(lambda: self._reduce(obj), _cited)
 
     def cached(self, obj: object) -> bytes:
         """As ``reduce``, remembered by content: for settings and tool definitions that come again with every call.
 
-        ``marshal`` (version 2) is exact for JSON types and refuses the others.
+        ``marshal`` (version 2) is exact for JSON types; objects with a buffer it would take for bytes are kept out.
         """
         try:
             key = marshal.dumps(obj, 2)  # type: ignore[arg-type]
         except ValueError:
             return self.reduce(obj)
-        found = self._elements.get(key)
+        memo = self._cached
+        found = memo.get(key)
         if found is None:
             found = self.reduce(obj)
-            self._spend(len(key))
-            self._elements[key] = found
+            if _json_only(obj):
+                self._spend(len(key))
+                memo[key] = found
         return found
 
     def composed(self, parts: dict[str, bytes]) -> Reference:
         """Reference of an object whose values are reduced already; keys are ASCII and do not start with ``$``."""
-        data = b",".join(b'"%b":%b' % (key.encode(), parts[key]) for key in sorted(parts))
-        return self._reducer.blob(b"{" + data + b"}", MEDIA_JSON)
+        data = b"{" + b",".join(b'"%b":%b' % (key.encode(), parts[key]) for key in sorted(parts)) + b"}"
+        ref = self._whole(lambda: self._reducer.blob(data, MEDIA_JSON), lambda ref: [ref])
+        # The parts were taken earlier, maybe by another log.
+        if any(not self._holds(one.sha256) or one.sha256 in self.hollow for one in _cited(data)):
+            self.hollow.add(ref.sha256)
+        return ref
 
-    # -- the walk -----------------------------------------------------------------------------------------------------
+    def _whole(self, work: Callable[[], T], cited: Callable[[T], list[Reference]]) -> T:
+        """Do ``work``, once more if blobs were refused or another log was opened meanwhile; then say what is hollow."""
+        for _ in range(2):
+            epoch = self.epoch
+            try:
+                out = work()
+            except RecursionError:
+                out = values.fresh_stack(work, otherwise=work)
+            if self.epoch == epoch:
+                if self.hollow:
+                    self.hollow.difference_update(ref.sha256 for ref in cited(out))
+                return out
+        self.hollow.update(ref.sha256 for ref in cited(out))
+        return out
 
-    def _walk(self, obj: object, depth: int) -> bytes:
+    def _reference(self, obj: object) -> Reference:
+        kind = type(obj)
+        try:
+            if kind is bytes:
+                return self._reducer.raw(obj)  # type: ignore[arg-type]
+            if kind is dict or kind is list:
+                return self._reducer.reference_of(_Pass(self).walk(obj, 0))
+        except _RETRY as exc:
+            if isinstance(exc, RecursionError):
+                raise
+        return self._reducer.reference(values.encode(obj))
+
+    def _reduce(self, obj: object) -> bytes:
+        try:
+            return _Pass(self).walk(obj, 0)
+        except _RETRY as exc:
+            if isinstance(exc, RecursionError):
+                raise
+            return self._reducer.reduce(values.encode(obj))
+
+    def _spend(self, size: int) -> None:
+        self._spent += size
+        if self._spent > _MEMO_BYTES:
+            self._elements, self._folds, self._texts, self._cached, self._spent = {}, {}, {}, {}, 0
+
+
+_RETRY: Final = (_TooDeep, RuntimeError, LookupError)
+"""What may end a direct walk: too deep, or a dict that another thread changes; the written rule copies first."""
+
+
+class _Pass:
+    """One direct walk over plain JSON types and messages, with the memos as they were when it began."""
+
+    __slots__ = ("_capture", "_elements", "_folds", "_left", "_reducer", "_sink", "_texts")
+
+    def __init__(self, capture: Capture) -> None:
+        self._capture = capture
+        self._reducer = capture._reducer
+        self._sink = capture._sink
+        self._elements = capture._elements
+        self._folds = capture._folds
+        self._texts = capture._texts
+        self._left = _WALK_NODES
+
+    def walk(self, obj: object, depth: int) -> bytes:
         kind = type(obj)
         if kind is str:
             return self.text(obj)  # type: ignore[arg-type]
@@ -107,22 +175,28 @@ class Capture:
             return self._dict(obj, depth)  # type: ignore[arg-type]
         if kind is list:
             return self._list(obj, depth)  # type: ignore[arg-type]
-        if kind in _DIRECT:
-            return canonical.dumps_record(obj) if kind is not int else canonical.dumps(values.encode(obj))
+        if kind is bool or obj is None:
+            return canonical.dumps_record(obj)
+        if kind is int:
+            return canonical.dumps(values.encode(obj))
         key = values.message_key(kind)
         if key is not None:
             return self._message(obj, key, depth)
-        return self._reducer.reduce(self._inner(obj, depth))
+        return self._reducer.reduce(self._inner(obj, depth)[0])
 
-    def _inner(self, obj: object, depth: int) -> object:
-        """Encoded part; what ends in ``$cycle`` or ``$deep`` counts from the root, so the root is encoded instead."""
+    def _inner(self, obj: object, depth: int) -> tuple[object, int]:
+        """Encoded part and its own depth; what was cut counts from the root, so the root is encoded instead."""
         encoded = values.encode(obj, depth=depth)
-        if depth and type(obj) not in _SCALARS and _has_cut(encoded):
+        kind = type(obj)
+        if kind is float or kind is bytes:
+            return encoded, 0
+        cut, levels = _look(encoded)
+        if depth and cut:
             raise _TooDeep
-        return encoded
+        return encoded, levels
 
     def _message(self, obj: object, key: values.MemoKey, depth: int) -> bytes:
-        memo = key(obj)
+        memo = key(obj) if depth <= _MEMO_DEPTH else None
         if memo is not None:
             found = self._elements.get(memo)
             if found is not None:
@@ -130,9 +204,12 @@ class Capture:
         write = values.message_writer(type(obj))
         reduced = write(obj, self) if write is not None else None
         if reduced is None:
-            reduced = self._reducer.reduce(self._inner(obj, depth))
+            encoded, levels = self._inner(obj, depth)
+            reduced = self._reducer.reduce(encoded)
+            if levels > _WALK_DEPTH:  # elsewhere it would be cut
+                return reduced
         if memo is not None:
-            self._spend(1024)
+            self._capture._spend(1024)
             self._elements[memo] = reduced
         return reduced
 
@@ -152,26 +229,35 @@ class Capture:
         sha256 = sha256_hex(data)
         self._sink(sha256, data)
         reduced = _ref(MEDIA_TEXT, sha256, len(data))
-        self._spend(len(data))
+        self._capture._spend(len(data))
         self._texts[text] = reduced
         return reduced
 
+    def composite(self, data: bytes) -> bytes:
+        """Reduced form of an array or object given as the RFC 8785 text of its reduced parts."""
+        if len(data) < INLINE:
+            return data
+        ref = self._reducer.blob(data, MEDIA_JSON)
+        return _ref(ref.media, ref.sha256, ref.size)
+
     def _dict(self, obj: dict[Any, Any], depth: int) -> bytes:
-        if depth >= _WALK_DEPTH:
+        self._left -= 1
+        if depth >= _WALK_DEPTH or self._left < 0:
             raise _TooDeep
         for key in obj:
             if type(key) is not str or not key.isascii() or key.startswith("$"):
-                return self._reducer.reduce(self._inner(obj, depth))
-        walk = self._walk
+                return self._reducer.reduce(self._inner(obj, depth)[0])
+        walk = self.walk
         parts = [key_bytes(key) + walk(obj[key], depth + 1) for key in sorted(obj)]
         return self.composite(b"{" + b",".join(parts) + b"}")
 
     def _list(self, obj: list[Any], depth: int) -> bytes:
-        if depth >= _WALK_DEPTH:
+        self._left -= 1
+        if depth >= _WALK_DEPTH or self._left < 0:
             raise _TooDeep
         if obj and all(values.message_key(type(element)) is not None for element in obj):
             return self._fold(obj, depth)
-        walk = self._walk
+        walk = self.walk
         parts = [walk(element, depth + 1) for element in obj]
         return self.composite(b"[" + b",".join(parts) + b"]")
 
@@ -189,39 +275,48 @@ class Capture:
                 sha256 = sha256_hex(text)
                 self._sink(sha256, text)
                 found = (sha256, len(text))
-                self._spend(256)
+                self._capture._spend(256)
                 folds[memo] = found
             parent, size = found
         return _ref(MEDIA_FOLD, parent, size)
 
-    def _spend(self, size: int) -> None:
-        self._spent += size
-        if self._spent > _MEMO_BYTES:
-            self.forget()
 
-    def composite(self, data: bytes) -> bytes:
-        """Reduced form of an array or object given as the RFC 8785 text of its reduced parts."""
-        if len(data) < INLINE:
-            return data
-        ref = self._reducer.blob(data, MEDIA_JSON)
-        return _ref(ref.media, ref.sha256, ref.size)
+_CUTS: Final = frozenset({"$cycle", "$deep", "$large"})
 
 
-_SCALARS: Final = frozenset({float, bytes})
+def _look(encoded: object) -> tuple[bool, int]:
+    """Whether an encoded part was cut (which is counted from the root), and how deep it is."""
+    stack = [(encoded, 0)]
+    cut, deepest = False, 0
+    while stack:
+        node, depth = stack.pop()
+        deepest = max(deepest, depth)
+        if type(node) is dict:
+            cut |= not _CUTS.isdisjoint(node)
+            stack.extend((child, depth + 1) for child in node.values())
+        elif type(node) is list:
+            stack.extend((child, depth + 1) for child in node)
+    return cut, deepest
 
 
-def _has_cut(encoded: object) -> bool:
-    """Whether an encoded part ends in ``$cycle`` or ``$deep``, which count from the root."""
-    stack = [encoded]
+def _cited(reduced: bytes) -> list[Reference]:
+    """References in reduced bytes."""
+    return list(references_in(orjson.loads(reduced))) if b'"$ref"' in reduced else []
+
+
+def _json_only(obj: object) -> bool:
+    stack: list[Any] = [obj]
     while stack:
         node = stack.pop()
-        if type(node) is dict:
-            if "$cycle" in node or "$deep" in node:
-                return True
-            stack.extend(node.values())
-        elif type(node) is list:
+        kind = type(node)
+        if kind is dict:
             stack.extend(node)
-    return False
+            stack.extend(node.values())
+        elif kind is list or kind is tuple:
+            stack.extend(node)
+        elif kind not in (str, int, float, bool, type(None)):
+            return False
+    return True
 
 
 def _ref(media: str, sha256: str, size: int) -> bytes:

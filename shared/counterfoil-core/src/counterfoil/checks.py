@@ -6,17 +6,18 @@ import base64
 import binascii
 import fcntl
 import os
+import re
 from collections.abc import Iterator
 from typing import Any, Final
 
 import orjson
 
-from counterfoil import keys, notes, records, statements
+from counterfoil import canonical, keys, notes, records, statements
 from counterfoil.digest import MEDIA_FOLD, MEDIA_JSON, Reference, is_reference, references_in, sha256_hex
 from counterfoil.dsse import Envelope
 from counterfoil.errors import CounterfoilError
 from counterfoil.findings import Finding, Verdict
-from counterfoil.log import BlobSeen, CheckpointSeen, Entry, LogScan, Problem
+from counterfoil.log import BlobSeen, CheckpointSeen, Entry, LogScan, Problem, read_blob
 from counterfoil.stores import FolderStore
 
 __all__ = ["LogCheck"]
@@ -24,6 +25,9 @@ __all__ = ["LogCheck"]
 _COMPOSITE: Final = (MEDIA_JSON, MEDIA_FOLD)
 _UNKNOWN: Final = frozenset({"CF-LOG-022", "CF-STMT-004"})
 """Codes that say: written by a newer version."""
+_HEX64: Final = re.compile(r"[0-9a-f]{64}")
+_CITABLE: Final = re.compile(rb'[0-9a-f]{64}/[0-9a-f]{16}\n|\[\{"log":"')
+"""How a checkpoint begins, and a list of references to such: what a session cites of the other logs."""
 
 
 class LogCheck:
@@ -53,10 +57,10 @@ class LogCheck:
         self._open: dict[str, str] = {}
         self._started: dict[str, int] = {}
         self._ended: dict[str, int] = {}
-        self._seen: list[tuple[str, Reference]] = []
-        self._notes: dict[str, bytes] = {}
+        self._citable: dict[str, tuple[int, int, int, int]] = {}
+        self._seen: list[tuple[str, bytes]] = []
         self._torn: Problem | None = None
-        self._open_checkpoint = False
+        self._unended = 0
 
     def run(self) -> list[Finding]:
         """Findings of this log, in the order of its entries."""
@@ -71,7 +75,10 @@ class LogCheck:
                 self._torn = event
             else:
                 self._say(event.code, event.where, event.message)
-        self._tail()
+        live = bool(self._origin) and is_live(self._origin)
+        self._tail(live=live)
+        if not live and not self._scan.broken:
+            self._left_open(self.name)
         self._remembered()
         self.counts["open"] = len(self._open)
         self.counts["blobs"] = len(self._blobs)
@@ -79,10 +86,7 @@ class LogCheck:
 
     def cited(self, everything: dict[str, dict[int, str]], *, partial: bool) -> Iterator[Finding]:
         """Findings about other logs whose last checkpoint a session of this log cites."""
-        for name, ref in self._seen:
-            note = self._notes.get(ref.sha256)
-            if note is None:
-                continue
+        for name, note in self._seen:
             if name not in everything:
                 if not partial:
                     yield Finding(
@@ -110,6 +114,8 @@ class LogCheck:
     def _blob(self, blob: BlobSeen) -> None:
         data = blob.data
         self._blobs.setdefault(bytes.fromhex(blob.sha256), len(data))
+        if _CITABLE.match(data):
+            self._citable[blob.sha256] = blob.place
         if data[:1] in (b"{", b"[") and (b'"$ref"' in data or data.startswith(b'{"add":')):
             self._composite(blob.sha256, data)
 
@@ -122,8 +128,8 @@ class LogCheck:
         whole = all(self._there(ref) for ref in _inner(value))
         if data.startswith(b'{"add":') and type(value) is dict and value.get("parent"):
             parent = value["parent"]
-            known = type(parent) is str and len(parent) == 64 and bytes.fromhex(parent) in self._blobs
-            whole = whole and known and parent not in self._hollow
+            known = type(parent) is str and _HEX64.fullmatch(parent) and bytes.fromhex(parent) in self._blobs
+            whole = whole and bool(known) and parent not in self._hollow
         if not whole:
             self._hollow.add(sha256)
 
@@ -147,7 +153,8 @@ class LogCheck:
                     "CF-VERIFY-010", at, f"{entry.op}: stored bytes it cites are missing ({ref.sha256[:12]})"
                 )
         content, context = entry.body["content"], entry.body["context"]
-        for digest in context.get("handoffs", []):
+        received = context.get("handoffs", [])
+        for digest in received if type(received) is list else [None]:
             if type(digest) is not str or not self._known(digest):
                 self._say("CF-VERIFY-011", at, f"{entry.op}: the handoff it received is not in this log")
         self._digests.add(bytes.fromhex(sha256_hex(entry.body_bytes)))
@@ -211,6 +218,7 @@ class LogCheck:
                     hint="get the fingerprint from the evidence's owner, then: counterfoil keys pin FINGERPRINT",
                 )
         self._bound.clear()  # actors are bound anew in every session
+        self._left_open(at)
         replaced = context.get("replaced")
         for one in replaced if type(replaced) is list else []:
             if type(one) is dict:
@@ -221,10 +229,32 @@ class LogCheck:
                         "CF-VERIFY-060", at, message, "restore it if nobody removed it on purpose", "intact"
                     )
                 )
-        listed = context.get("seen")
+        self._cites(context.get("seen"), at)
+
+    def _cites(self, listed: object, at: str) -> None:
+        """Note the other logs' checkpoints that a session cites, in its record or by one list it references."""
+        apart = is_reference(listed)
+        if apart:
+            try:
+                listed = canonical.loads(self._stored(Reference.from_dict(listed)))
+            except CounterfoilError as exc:
+                self._say(exc.code, at, f"the list of other logs cannot be read: {exc.message}")
+                return
         for one in listed if type(listed) is list else []:
             if type(one) is dict and type(one.get("log")) is str and is_reference(one.get("note")):
-                self._seen.append((one["log"], Reference.from_dict(one["note"])))
+                ref = Reference.from_dict(one["note"])
+                if self._there(ref):
+                    self._seen.append((one["log"], self._stored(ref)))
+                elif apart:
+                    self._say("CF-VERIFY-010", at, "the checkpoint of another log that it cites is missing")
+
+    def _stored(self, ref: Reference) -> bytes:
+        """Bytes of a checkpoint, or list of such, stored before; empty when they are something else."""
+        place = self._citable.get(ref.sha256)
+        try:
+            return b"" if place is None else read_blob(self._store, self.name, place)
+        except CounterfoilError:
+            return b""
 
     # -- signatures ---------------------------------------------------------------------------------------------------
 
@@ -330,13 +360,19 @@ class LogCheck:
         else:
             self.checkpoints[seen.size] = seen.root.hex()
 
-    def _tail(self) -> None:
+    def _left_open(self, where: str) -> None:
+        """A clean stop ends every call: one that is open after its writer is gone was cut off."""
+        found, self._unended = len(self._open) - self._unended, len(self._open)
+        if found > 0:
+            self._say("CF-VERIFY-025", where, f"{found} calls were never ended", verdict="incomplete")
+
+    def _tail(self, *, live: bool) -> None:
         scan = self._scan
         tail = scan.index - scan.covered
         self.counts["tail"] = max(tail, 0)
         if scan.broken or (scan.clean and self._torn is None):
             return
-        if self._origin and is_live(self._origin):
+        if live:
             return
         where = self._torn.where if self._torn is not None else self.name
         what = "bytes that are no whole chunk" if self._torn is not None else f"{tail} entries"
@@ -371,7 +407,7 @@ class LogCheck:
         self, code: str, where: str, message: str, *, verdict: Verdict = "broken", hint: str = ""
     ) -> None:
         if code in _UNKNOWN:
-            verdict = "cannot-tell"
+            verdict, hint = "cannot-tell", hint or "read this evidence with a newer Counterfoil"
         if not hint and verdict == "broken":
             hint = "do not rely on what follows: compare with another copy of this evidence"
         self._findings.append(Finding(code, where, message, hint, verdict))

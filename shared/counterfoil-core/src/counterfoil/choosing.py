@@ -30,7 +30,7 @@ class Chosen:
 
 
 def choose(store: FolderStore, identity: keys.SigningKey) -> Chosen:
-    """Choose and lock; raises LogError (CF-LOG-030) when a new log cannot be locked, OSError when no lock can be made."""
+    """Choose and lock; raises LogError (CF-LOG-030) when a new log cannot be locked, OSError when no lock can be."""
     heads = keys.remembered_heads()
     others: list[tuple[str, bytes]] = []
     chosen: Chosen | None = None
@@ -97,7 +97,7 @@ def _continues(scan: log.LogScan, head: keys.Head) -> bool:
     if scan.covered > head.size:
         return True
     try:
-        return notes.Checkpoint.parse(notes.Note.parse(scan.last_note).text).root == head.root
+        return notes.Checkpoint.parse(notes.Note.parse(scan.last_note).text).root.hex() == head.root
     except CounterfoilError:
         return False
 

@@ -121,7 +121,7 @@ def fold_nodes(elements: list[bytes], start: int, parent: str) -> Iterator[tuple
         yield parent, text
 
 
-Sink = Callable[[str, bytes], None]
+Sink = Callable[[str, bytes], object]
 """Takes (hex SHA-256, bytes) of every blob; called before the reference to it is returned."""
 
 

@@ -25,6 +25,7 @@ class Edge:
     sources: list[CallView] = field(default_factory=list)
     target: CallView | None = None
     receipt: str | None = None
+    parents: list[dict[str, str]] = field(default_factory=list)
 
     @property
     def kind(self) -> str:
@@ -56,19 +57,23 @@ class Graph:
                 received.setdefault(digest, call)
         self.edges: list[Edge] = []
         receipts: dict[str, str] = {}
+        known: set[str] = set()  # sender and receiver may log the same statement into one evidence
         for _, statement in signed:
             predicate = statement.predicate
             if isinstance(predicate, statements.Receipt):
                 receipts[predicate.handoff] = predicate.status
             elif isinstance(predicate, statements.Handoff) and (run is None or predicate.run == run):
+                if statement.digest in known:
+                    continue
+                known.add(statement.digest)
                 target = received.get(statement.digest)
                 if target is None and predicate.call is not None:
                     target = self._by_id.get(predicate.call)
                 cited = _parents(predicate, blob)
-                sources = [by_digest[digest] for digest in cited if digest in by_digest]
+                sources = [by_digest[one["digest"]] for one in cited if one["digest"] in by_digest]
                 if predicate.content.kind == "return":
                     sources = [one for one in sources if one is not target]
-                self.edges.append(Edge(statement.digest, predicate, sources, target))
+                self.edges.append(Edge(statement.digest, predicate, sources, target, None, cited))
         for edge in self.edges:
             edge.receipt = receipts.get(edge.digest)
         self._into: dict[str, list[Edge]] = {}
@@ -112,7 +117,8 @@ class Graph:
 
     def _hops(self, edge: Edge) -> Iterator[dict[str, Any]]:
         to = edge.target.actor if edge.target is not None else edge.handoff.content.to
-        senders = [source.actor for source in edge.sources] or edge.handoff.content.senders
+        # Senders of another run (a thread goes on) are no sources here, but the statement names them.
+        senders = [*(source.actor for source in edge.sources), *edge.handoff.content.senders]
         for sender in dict.fromkeys(senders):
             yield self._row(edge, sender, to, [])
 
@@ -121,13 +127,14 @@ class Graph:
         if edge.handoff.proof == "countersigned":
             yield from (self._row(edge, sender, to, []) for sender in edge.handoff.content.senders)
             return
-        if to not in self._agents:
-            return
-        if not edge.sources:
-            senders = [sender for sender in edge.handoff.content.senders if sender in self._agents]
-            yield from (self._row(edge, sender, to, []) for sender in senders if sender != to)
-            return
+        if to not in self._agents and edge.target is not None:
+            return  # a target that never started cannot show whether it is an agent: it is told, as dropped
+        here = {source.actor for source in edge.sources}
         told: set[str] = set()
+        for sender in edge.handoff.content.senders:
+            if sender not in here and sender in self._agents and sender != to:
+                told.add(sender)
+                yield self._row(edge, sender, to, [])
         for source in edge.sources:
             for sender, via in self._origins(source):
                 if sender != to and sender not in told:
@@ -162,7 +169,7 @@ class Graph:
             "exact": handoff.exact,
             "from": sender,
             "kind": handoff.content.kind,
-            "parents": [{"digest": parent.digest, "rel": parent.rel} for parent in handoff.parents],
+            "parents": edge.parents,
             "payload": {
                 "media": handoff.payload.media,
                 "sha256": handoff.content.payload,
@@ -179,12 +186,13 @@ def _split(actor: str) -> list[str]:
     return actor.split("/")
 
 
-def _parents(handoff: statements.Handoff, blob: Callable[[str], bytes]) -> list[str]:
-    """Digests of all parents, those of a parentSet included (its list is stored apart)."""
-    listed = [parent.digest for parent in handoff.parents]
+def _parents(handoff: statements.Handoff, blob: Callable[[str], bytes]) -> list[dict[str, str]]:
+    """All parents, those of a parentSet included (its list is stored apart)."""
+    listed = [{"digest": parent.digest, "rel": parent.rel} for parent in handoff.parents]
     if handoff.parentSet is not None:
         try:
-            listed += [one["digest"] for one in canonical.loads(blob(handoff.parentSet.sha256))]
+            stored = canonical.loads(blob(handoff.parentSet.sha256))
+            listed += [{"digest": str(one["digest"]), "rel": str(one["rel"])} for one in stored]
         except (CounterfoilError, KeyError, TypeError):
             pass
     return listed

@@ -68,13 +68,13 @@ class Note:
 
         Raises:
             NoteError: CF-NOTE-001: too large or not UTF-8; CF-NOTE-002: control characters; CF-NOTE-003: no
-                signature block; CF-NOTE-004: a malformed signature line; CF-NOTE-005: too many of them.
+                signature lines; CF-NOTE-004: a malformed signature line; CF-NOTE-005: too many of them.
         """
         whole = _text_of(text)
-        body, separator, block = whole.rpartition("\n\n")
-        if not separator or not body or not block.endswith("\n"):
+        body, separator, tail = whole.rpartition("\n\n")
+        if not separator or not body or not tail.endswith("\n"):
             _refuse("003", "a note is text, an empty line, and signature lines", hint=_DAMAGED)
-        lines = block[:-1].split("\n")
+        lines = tail[:-1].split("\n")
         if len(lines) > MAX_SIGNATURES:
             _refuse("005", f"the note has more than {MAX_SIGNATURES} signatures", hint=_DAMAGED)
         signatures = tuple(_parse_line(line, number) for number, line in enumerate(lines, 1))
@@ -101,13 +101,13 @@ class Note:
         verified: dict[tuple[str, bytes], NoteSignature] = {}
         for signature in self.signatures:
             mark = (signature.name, signature.key_id)
-            if mark not in known or mark in verified:
+            if mark not in known:
                 continue
             if not known[mark].verify(signature.signature, message):
                 _refuse(
                     "012", "a signature does not verify", where=signature.name, hint="the note was changed"
                 )
-            verified[mark] = signature
+            verified.setdefault(mark, signature)
         if not verified:
             _refuse(
                 "011", "no known key signed the note", hint="pin the signer's key, obtained from its owner"

@@ -1,9 +1,8 @@
 """Joins starts and ends into calls, gives them addresses and parents, and hands finished records to the writer.
 
 An adapter calls ``start`` and ``end`` from inside its framework's callback, while the objects are still as they
-were. In
-``observe`` no method raises because of a failure of its own: what could not be recorded is counted and logged as a
-loss.
+were. In ``observe`` no method raises because of a failure of its own: what could not be recorded is counted and logged
+as a loss, and nothing that is recorded cites what is not.
 """
 
 from __future__ import annotations
@@ -11,18 +10,19 @@ from __future__ import annotations
 import logging
 import os
 import secrets
+import sys
 import threading
 import time
 import weakref
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from counterfoil import environment, keys, plugins, records, settings, statements
+from counterfoil import environment, keys, plugins, records, settings, statements, values
 from counterfoil._version import __version__
 from counterfoil.actors import ActorKeys
 from counterfoil.calls import Call, Parent, Run
 from counterfoil.capture import Capture
-from counterfoil.digest import Reducer, Reference, sha256_hex
+from counterfoil.digest import Reducer, Reference, is_reference, references_in, sha256_hex
 from counterfoil.dsse import Envelope
 from counterfoil.errors import CounterfoilError, LogError
 from counterfoil.hooks import Transfer
@@ -33,6 +33,8 @@ __all__ = ["Call", "Recorder", "Run"]
 
 _log: Final = logging.getLogger("counterfoil")
 _REOPEN: Final = 1.0
+_REASONS: Final = 100
+_HANDOFFS: Final = 256
 _all: weakref.WeakSet[Recorder] = weakref.WeakSet()
 
 
@@ -61,7 +63,8 @@ class Recorder:
         self._try_at = 0.0
         self._unlogged: dict[str, int] = {}
         self._roots: dict[str, Call] = {}
-        self.capture = Capture(self._blob)
+        self._issued: tuple[int, set[str]] = (0, set())
+        self.capture = Capture(self._blob, self._holds)
         _all.add(self)
 
     @property
@@ -100,7 +103,6 @@ class Recorder:
             address = parent.step(op, name, key) if parent is not None else records.step(op, name, "", 1)
             call = Call(id, op, name, actor, address, run, parent, tuple(parents), tuple(foreign), request)
             run.open[id] = call
-            run.started += 1
             if parent is None:
                 self._roots[id] = call
         content: dict[str, Any] = self._content(call, "start")
@@ -109,15 +111,19 @@ class Recorder:
             about["parent"] = parent.id
         if parents:
             content["parents"] = _unique([{"address": one.address, "rel": rel} for rel, one in parents])
-        cited = [{"digest": one.digest, "rel": rel} for rel, one in parents]
+        cited = [{"digest": one.digest, "rel": rel} for rel, one in parents if one.digest]
         cited += [{"digest": digest, "rel": rel} for rel, digest in foreign]
         if cited:
             about["parents"] = _unique(cited)
-        if handoffs:
+        if handoffs and (parent is None or parent.log is self._writer):  # in a forked child they are in another log
             about["handoffs"] = list(handoffs)
         if context:
             about.update(context)
-        call.start = self._record(content, about)
+        with self._lock:  # totals and records in one order
+            call.start = self._record(content, about)
+            if call.start:
+                call.log = self._writer
+                run.started += 1
         if wait and self.durability == "call":
             self._wait()
         return call
@@ -134,11 +140,7 @@ class Recorder:
     ) -> None:
         """Record that a call ended; the end of a run's first call closes the run and asks for a checkpoint."""
         run = call.run
-        late = call.end is not None or run.closed
         root = call.parent is None
-        if root and not late:
-            for other in [one for one in list(run.open.values()) if one is not call]:
-                self.end(other, status="abandoned")
         body = self._content(call, "end")
         body["status"] = status
         if response is not None:
@@ -153,21 +155,27 @@ class Recorder:
             "run": run.id,
             "took": (time.monotonic_ns() - call.began) // 1000,
         }
-        if late:
-            about["late"] = True
         if context:
             about.update(context)
-        with self._lock:
-            run.open.pop(call.id, None)
-            if not late:
-                run.ended += 1
+        with self._lock:  # totals and records in one order, and of two ends of one call only the first is in time
+            late = call.end is not None or run.closed
             if root and not late:
+                for other in [one for one in list(run.open.values()) if one is not call]:
+                    self.end(other, status="abandoned")
                 run.closed = True
                 self._roots.pop(call.id, None)
-                body["totals"] = {"ended": run.ended, "started": run.started}
-        digest = self._record(body, about)
-        if not late:
-            call.end = digest
+            run.open.pop(call.id, None)
+            # A start that is not in this log (lost, or recorded before a fork) counts in no totals of it.
+            counted = not late and bool(call.start) and call.log is self._writer
+            if not counted:
+                about["late"] = True
+            elif root:
+                body["totals"] = {"ended": run.ended + 1, "started": run.started}
+            digest = self._record(body, about)
+            run.ended += counted and bool(digest)
+            if not late:
+                call.end = digest
+                call.log = self._writer if digest else call.log
         call.steps.clear()
         if root:
             writer = self._writer
@@ -189,13 +197,14 @@ class Recorder:
         body = {
             "actor": records.actor_text(parent.actor),
             "address": address,
-            "name": name,
+            "name": records.label(name),
             "op": op,
             "phase": "point",
             **content,
         }
         about = {"at": time.time_ns() // 1000, "parent": parent.id, "run": parent.run.id, **(context or {})}
-        return self._record(body, about)
+        with self._lock:
+            return self._record(body, about)
 
     def handoff(
         self,
@@ -214,9 +223,13 @@ class Recorder:
     ) -> str | None:
         """Sign and log a handoff inside this process (proof ``recorded``); its digest, None when not recording."""
         writer = self._open()
-        if writer is None:
+        if writer is None or self._lacking([payload]):
             self.loss("handoff not recorded")
             return None
+        there = [(rel, one) for rel, one in parents if one.digest and one.log is writer]
+        if len(there) < len(parents):
+            self.loss("a parent of a handoff is not in this log", count=len(parents) - len(there))
+        parents = there
         cited = [{"digest": one.digest, "rel": rel} for rel, one in parents]
         addressed = _unique([{"address": one.address, "rel": rel} for rel, one in parents])
         content: dict[str, Any] = {
@@ -229,7 +242,6 @@ class Recorder:
         predicate: dict[str, Any] = {
             "content": content,
             "exact": exact,
-            "issued": time.time_ns() // 1_000_000,
             "payload": {"media": payload.media, "size": payload.size},
             "proof": "recorded",
             "run": run.id,
@@ -241,12 +253,25 @@ class Recorder:
         head = writer.last_checkpoint()
         if head is not None:
             predicate["own"] = head
-        with self._lock:
-            key = self._actors.key(signer)
-            predicate["sender"] = {"actor": records.actor_text(signer), "key": key.keyid}
-            subject = {"digest": {"counterfoil-v1": payload.sha256}, "name": "payload"}
-            envelope = self.signed(statements.HANDOFF, subject, predicate, content, cited, addressed, key)
-            self._entry(envelope.to_bytes())
+        try:
+            with self._lock:
+                key = self._actors.key(signer)
+                predicate["sender"] = {"actor": records.actor_text(signer), "key": key.keyid}
+                subject = {"digest": {"counterfoil-v1": payload.sha256}, "name": "payload"}
+                predicate["issued"] = issued = time.time_ns() // 1_000_000
+                envelope = self.signed(statements.HANDOFF, subject, predicate, content, cited, addressed, key)
+                if issued != self._issued[0]:
+                    self._issued = (issued, set())
+                if envelope.digest in self._issued[1]:  # equal Sends of one millisecond are two handoffs
+                    predicate["nonce"] = secrets.token_hex(16)
+                    envelope = self.signed(statements.HANDOFF, subject, predicate, content, cited, addressed, key)
+                self._issued[1].add(envelope.digest)
+                if not self._entry(envelope.to_bytes()):
+                    return None
+        except CounterfoilError as exc:
+            _log.error("counterfoil: a handoff could not be recorded: %s", exc)
+            self.loss(f"handoff not recorded: {exc.code}")
+            return None
         self._check(senders, to, kind, payload, cited, envelope.digest, run)
         return envelope.digest
 
@@ -268,7 +293,8 @@ class Recorder:
             predicate["parents"] = inline
             if listed is not None:
                 sha256 = sha256_hex(listed)
-                self._blob(sha256, listed)
+                if not self._blob(sha256, listed):
+                    raise LogError("the list of parents was not taken", code="CF-LOG-035", where=self.evidence)
                 predicate["parentSet"] = {
                     "count": listed.count(b'"digest"'),
                     "sha256": sha256,
@@ -276,11 +302,13 @@ class Recorder:
                 }
                 content.pop("parents", None)
             try:
-                carry = predicate["proof"] == "countersigned"
-                return Envelope.sign(statements.build(kind, subject, predicate), key, carry_key=carry)
+                payload = statements.build(kind, subject, predicate)
             except CounterfoilError:
                 if limit == 0:
                     raise
+            else:
+                statements.parse(payload)  # nothing is signed that a reader would refuse
+                return Envelope.sign(payload, key, carry_key=predicate["proof"] == "countersigned")
         raise AssertionError("unreachable")
 
     def _check(
@@ -294,7 +322,7 @@ class Recorder:
         run: Run,
     ) -> None:
         found = plugins.loaded()
-        if not found.has("counterfoil_check_transfer"):
+        if not senders or not found.has("counterfoil_check_transfer"):
             return
         parents = tuple(parent["digest"] for parent in cited)
         denied = found.check_transfer(Transfer(senders[0], to, kind, payload.sha256, parents, "recorded"))
@@ -314,7 +342,11 @@ class Recorder:
 
     def value(self, obj: object) -> Reference:
         """Store any Python object and return its reference."""
-        return self.capture.reference(obj)
+        try:
+            return self.capture.reference(obj)
+        except Exception as exc:
+            self.loss(f"a value could not be captured: {type(exc).__name__}")
+            return self.capture.reference({"type": values.type_name(obj), "unreadable": True})
 
     # -- losses and life ----------------------------------------------------------------------------------------------
 
@@ -322,6 +354,8 @@ class Recorder:
         """Count something that could not be recorded; it is logged as soon as the log takes entries."""
         with self._lock:
             self.losses += count
+            if reason not in self._unlogged and len(self._unlogged) >= _REASONS:
+                reason = "other reasons"
             self._unlogged[reason] = self._unlogged.get(reason, 0) + count
         writer = self._writer
         if writer is not None:
@@ -389,7 +423,14 @@ class Recorder:
             self._writer = writer
             self.error = None
             self._log_losses(writer)
+            self._close_with_child()
             return writer
+
+    def _close_with_child(self) -> None:
+        """A process that multiprocessing made ends without ``atexit``; it runs finalizers instead."""
+        process, util = sys.modules.get("multiprocessing.process"), sys.modules.get("multiprocessing.util")
+        if process is not None and util is not None and process.parent_process() is not None:
+            util.Finalize(None, self.close, exitpriority=0)
 
     def _failed(self, exc: CounterfoilError | OSError) -> None:
         if not isinstance(exc, CounterfoilError):
@@ -413,7 +454,7 @@ class Recorder:
             "plugins": {one.name: f"{one.distribution} {one.version}" for one in found.plugins},
         }
         context = {
-            "about": reducer.reference(about).to_dict(),
+            "about": reducer.reference(values.encode(about)).to_dict(),
             "durability": self.durability,
             "mode": self.mode,
             "pid": os.getpid(),
@@ -425,7 +466,7 @@ class Recorder:
         content: dict[str, Any] = {
             "actor": records.actor_text(call.actor),
             "address": call.address,
-            "name": call.name,
+            "name": records.label(call.name),
             "op": call.op,
             "phase": phase,
         }
@@ -434,21 +475,55 @@ class Recorder:
         return content
 
     def _record(self, content: dict[str, Any], context: dict[str, Any]) -> str:
-        body = records.build(content, context)
-        self._entry(body)
-        return sha256_hex(body)
+        """Queue a record; its digest, or nothing when it is lost (and counted)."""
+        try:
+            lacking = self._lacking([*references_in(content), *references_in(context)])
+            if lacking:
+                self.loss("a value was not stored", count=len(lacking))
+                content, context = _without(content, lacking), _without(context, lacking)
+            body = self._built(content, context)
+        except Exception as exc:
+            self.loss(f"a record could not be written: {getattr(exc, 'code', type(exc).__name__)}")
+            return ""
+        return sha256_hex(body) if self._entry(body) else ""
 
-    def _entry(self, body: bytes) -> None:
+    def _built(self, content: dict[str, Any], context: dict[str, Any]) -> bytes:
+        """The record; lists and objects that make it too long stand apart, as values it references."""
+        try:
+            return records.build(content, context)
+        except LogError:
+            for part in (context, content):
+                for name, value in part.items():
+                    if type(value) in (list, dict) and name != "handoffs" and not is_reference(value):
+                        part[name] = self.capture.reference(value).to_dict()
+            handed = context.get("handoffs", ())
+            if len(handed) > _HANDOFFS:
+                context["handoffs"] = handed[:_HANDOFFS]
+                self.loss("handoffs that a record has no room for", count=len(handed) - _HANDOFFS)
+            return records.build(content, context)
+
+    def _lacking(self, refs: list[Reference]) -> set[str]:
+        """Digests that an entry may not cite: the log did not take the bytes, or not all that belongs to them."""
+        hollow = self.capture.hollow
+        return {ref.sha256 for ref in refs if ref.sha256 in hollow or not self._holds(ref.sha256)}
+
+    def _holds(self, sha256: str) -> bool:
+        writer = self._open()
+        return writer is not None and writer.has(sha256)
+
+    def _entry(self, body: bytes) -> bool:
         writer = self._open()
         if writer is None:
             self.loss("no log is open")
-        else:
-            writer.entry(body)
+            return False
+        return writer.entry(body)
 
-    def _blob(self, sha256: str, data: bytes) -> None:
+    def _blob(self, sha256: str, data: bytes) -> bool:
         writer = self._open()
-        if writer is not None:
-            writer.blob(sha256, data)
+        if writer is not None and writer.blob(sha256, data):
+            return True
+        self.capture.forget()
+        return False
 
     def _wait(self) -> None:
         writer = self._writer
@@ -458,18 +533,33 @@ class Recorder:
     def _log_losses(self, writer: Writer) -> None:
         with self._lock:
             pending, self._unlogged = self._unlogged, {}
-        for reason, count in sorted(pending.items()):
-            content = {"name": reason[:200], "op": "loss", "phase": "point"}
-            writer.entry(records.build(content, {"at": time.time_ns() // 1000, "count": count}))
+            for reason, count in sorted(pending.items()):
+                name = reason[:200].encode("utf-8", "backslashreplace").decode()
+                content = {"name": name, "op": "loss", "phase": "point"}
+                if not writer.entry(records.build(content, {"at": time.time_ns() // 1000, "count": count})):
+                    self._unlogged[reason] = count
 
     def _after_fork(self) -> None:
         """In a forked child: the parent owns the log; a new writer opens another one at the next record."""
         self._lock = threading.RLock()
         self._roots = {}
+        self._unlogged = {}
+        self.losses = 0
         writer, self._writer = self._writer, None
         if writer is not None:
             writer.abandon()
         self.capture.forget()
+
+
+def _without(value: Any, lacking: set[str]) -> Any:
+    """A copy without the references to bytes that are not stored."""
+    if type(value) is dict:
+        kept = {name: one for name, one in value.items() if not (is_reference(one) and one["sha256"] in lacking)}
+        return {name: _without(one, lacking) for name, one in kept.items()}
+    if type(value) is list:
+        kept_list = [one for one in value if not (is_reference(one) and one["sha256"] in lacking)]
+        return [_without(one, lacking) for one in kept_list]
+    return value
 
 
 def _unique(listed: list[dict[str, str]]) -> list[dict[str, str]]:

@@ -16,6 +16,7 @@ from typing import Any, Final
 from urllib.parse import quote, unquote
 
 from counterfoil import canonical
+from counterfoil.digest import sha256_hex
 from counterfoil.errors import LogError
 
 __all__ = [
@@ -25,14 +26,20 @@ __all__ = [
     "VERSION",
     "actor_path",
     "actor_text",
+    "below",
     "build",
     "is_record",
+    "label",
     "parse_body",
     "step",
 ]
 
 VERSION: Final = 0
 MAX_RECORD: Final = 32 * 1024
+MAX_ACTOR: Final = 1024
+MAX_ADDRESS: Final = 1024
+MAX_NAME: Final = 512
+_MAX_PART: Final = 256
 
 OPS: Final = frozenset(
     {
@@ -102,19 +109,49 @@ def parse_body(body: object, where: str) -> dict[str, Any]:
 _SAFE = " -_.~<>()[]{}=+*&$!,;'|^"
 
 
+def label(name: str) -> str:
+    """A name as it stands in a record: well-formed, and past 512 characters its beginning and its digest."""
+    text = name if name.isascii() else name.encode("utf-8", "backslashreplace").decode()
+    return text if len(text) <= MAX_NAME else f"{text[:400]}~{_short(text)}"
+
+
 def actor_text(path: Iterable[str]) -> str:
-    """A path of actor names as one percent-encoded text (``team/writer``)."""
-    return "/".join(quote(name, safe=_SAFE) for name in path)
+    """A path of actor names as one percent-encoded text (``team/writer``).
+
+    A path past 1,024 characters (deeply nested teams) is its digest and the last name.
+    """
+    text = "/".join(quote(name, safe=_SAFE, errors="surrogatepass") for name in path)
+    if len(text) <= MAX_ACTOR:
+        return text
+    last = text.rpartition("/")[2]
+    return f"~{_short(text)}/{last}" if len(last) <= MAX_ACTOR // 2 else f"~{_short(text)}"
 
 
 def actor_path(text: str) -> tuple[str, ...]:
     """The names of a percent-encoded actor path."""
-    return tuple(unquote(name) for name in text.split("/")) if text else ()
+    return tuple(unquote(name, errors="surrogatepass") for name in text.split("/")) if text else ()
 
 
 def step(op: str, name: str, key: str, occurrence: int) -> str:
     """One step of an address: ``op:name@key#occurrence`` (``#1`` is left out), names percent-encoded."""
-    text = f"{op}:{quote(name, safe=_SAFE)}"
+    text = f"{op}:{_part(name)}"
     if key:
-        text += f"@{quote(key, safe=_SAFE)}"
+        text += f"@{_part(key)}"
     return text if occurrence == 1 else f"{text}#{occurrence}"
+
+
+def below(address: str, step: str) -> str:
+    """Address of a step below ``address``; one that is nested too deeply tells where it stands by a digest."""
+    full = f"{address}/{step}"
+    return full if len(full) <= MAX_ADDRESS else f"~{_short(address)}/{step}"
+
+
+def _part(name: str) -> str:
+    text = quote(name, safe=_SAFE, errors="surrogatepass")
+    if len(text) <= _MAX_PART:
+        return text
+    return f"{quote(name[:24], safe=_SAFE, errors='surrogatepass')}~{_short(text)}"
+
+
+def _short(text: str) -> str:
+    return sha256_hex(text.encode())[:32]

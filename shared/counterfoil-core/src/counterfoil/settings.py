@@ -5,16 +5,15 @@ from __future__ import annotations
 import os
 import tomllib
 from pathlib import Path
-from typing import Any, Final, Literal, cast
+from typing import Any, Literal, cast
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from counterfoil import switches
 from counterfoil.errors import ConfigError
+from counterfoil.switches import DEFAULT_EVIDENCE, OFF
 
 __all__ = ["DEFAULT_EVIDENCE", "OFF", "Durability", "Mode", "Settings", "load"]
-
-DEFAULT_EVIDENCE: Final = "counterfoil-evidence"
-OFF: Final = frozenset({"", "0", "false", "off", "no"})
 
 Mode = Literal["observe", "enforce", "hold"]
 Durability = Literal["group", "call"]
@@ -37,8 +36,8 @@ def load(
     """Settings from file, environment and arguments; raises ConfigError (CF-CONFIG-001..003) for a bad one."""
     found: dict[str, Any] = _from_file()
     env = os.environ
-    if env.get("COUNTERFOIL", "").lower() not in OFF | {"1", "true", "on", "yes"}:
-        found["evidence"] = env["COUNTERFOIL"]
+    if (named := switches.evidence()) is not None:
+        found["evidence"] = named
     for name in ("mode", "durability", "plugins"):
         if value := env.get(f"COUNTERFOIL_{name.upper()}"):
             found[name] = value

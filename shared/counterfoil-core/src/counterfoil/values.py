@@ -9,6 +9,7 @@ Adapters add exact forms for their framework's types with :func:`register`.
 from __future__ import annotations
 
 import base64
+import collections
 import dataclasses
 import datetime as dt
 import decimal
@@ -21,18 +22,35 @@ import threading
 import types
 import uuid
 from collections.abc import Callable
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TypeVar
 
 from counterfoil import canonical
 
-__all__ = ["MAX_DEPTH", "MAX_INT", "encode", "message_key", "message_writer", "register", "type_name"]
+__all__ = [
+    "MAX_DEPTH",
+    "MAX_INT",
+    "MAX_NODES",
+    "encode",
+    "fresh_stack",
+    "inexact",
+    "message_key",
+    "message_writer",
+    "register",
+    "type_name",
+]
+
+T = TypeVar("T")
 
 MAX_INT: Final = 2**53 - 1
 MAX_DEPTH: Final = 100
-"""Levels of nesting kept; what lies deeper becomes ``{"$deep": type name}``."""
+"""Levels of JSON nesting kept; what lies deeper becomes ``{"$deep": type name}``."""
+MAX_NODES: Final = 1_000_000
+"""Objects and containers visited in one value; what comes after them becomes ``{"$large": type name}``: objects that
+share parts have more paths than parts, and a value of a few of them can have more than could ever be walked."""
+_ADAPTER_LEVELS: Final = 3
 
 Encoder = Callable[[Any, Callable[[object], object]], object]
-"""``encoder(obj, go)`` returns a canonical value, calling ``go`` on every part."""
+"""``encoder(obj, go)`` returns a canonical value; ``go`` encodes a part, at most three JSON levels deep in it."""
 
 MemoKey = Callable[[Any], object]
 """Returns a hashable key equal only for equal canonical values, or None when there is no cheap one."""
@@ -69,23 +87,26 @@ def register(
 
 def message_key(kind: type) -> MemoKey | None:
     """The memo key function of a message type, None for every other type."""
-    return (_messages.get(kind) or _message(kind))[0]
+    return (_messages.get(id(kind)) or _message(kind))[0]
 
 
 def message_writer(kind: type) -> MessageWriter | None:
     """The direct writer of a message type, if its adapter brought one."""
-    return (_messages.get(kind) or _message(kind))[1]
+    return (_messages.get(id(kind)) or _message(kind))[1]
 
 
 def _message(kind: type) -> tuple[MemoKey | None, MessageWriter | None]:
-    bases = type.__dict__["__mro__"].__get__(kind)
-    found = next((_registered[base][1:] for base in bases if base in _registered), (None, None))
+    found: tuple[MemoKey | None, MessageWriter | None] = (None, None)
+    for base in reversed(_mro(kind)):
+        for given, entry in _registered.items():
+            if base is given:
+                found = entry[1:]
     if len(_messages) < 10_000:
-        _messages[kind] = found
+        _messages[id(kind)] = (*found, kind)
     return found
 
 
-_messages: dict[type, tuple[MemoKey | None, MessageWriter | None]] = {}
+_messages: dict[int, tuple[MemoKey | None, MessageWriter | None, type]] = {}
 
 
 def encode(obj: object, *, depth: int = 0) -> Any:
@@ -97,8 +118,51 @@ def encode(obj: object, *, depth: int = 0) -> Any:
     try:
         return _Walk(depth).go(obj)
     except RecursionError:
-        # The application is close to its own recursion limit; a new thread starts with an empty stack.
-        return _in_fresh_thread(obj, depth)
+        return fresh_stack(lambda: _Walk(depth).go(obj), otherwise=lambda: {"$opaque": type_name(obj)})
+
+
+def fresh_stack(work: Callable[[], T], *, otherwise: Callable[[], T]) -> T:
+    """Do ``work`` again when the application was close to its own recursion limit: a new thread's stack is empty.
+
+    ``otherwise`` answers when no thread can be started (the interpreter is ending) or when that stack is too small too.
+    """
+    out: list[T] = []
+    failed: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            out.append(work())
+        except RecursionError:
+            pass
+        except BaseException as exc:
+            failed.append(exc)
+
+    try:
+        thread = threading.Thread(target=run, name="counterfoil-encode")
+        thread.start()
+        thread.join()
+    except (RecursionError, RuntimeError):
+        return otherwise()
+    if failed:
+        raise failed[0]
+    return out[0] if out else otherwise()
+
+
+def inexact(value: object) -> bool:
+    """Whether a canonical value stands for something it does not hold: cut, opaque or redacted parts."""
+    stack = [value]
+    while stack:
+        node = stack.pop()
+        if type(node) is dict:
+            if not _INEXACT.isdisjoint(node):
+                return True
+            stack.extend(node.values())
+        elif type(node) is list:
+            stack.extend(node)
+    return False
+
+
+_INEXACT: Final = frozenset({"$deep", "$large", "$opaque", "$redacted"})
 
 
 def type_name(obj: object) -> str:
@@ -109,26 +173,33 @@ def type_name(obj: object) -> str:
 class _Walk:
     """One traversal: remembers the containers on the path, so that cycles are named and not followed."""
 
-    __slots__ = ("depth", "path")
+    __slots__ = ("depth", "left", "path")
 
     def __init__(self, depth: int) -> None:
         self.path: list[int] = []
-        self.depth = depth
+        self.depth = depth - 1
+        self.left = MAX_NODES
 
-    def go(self, obj: object) -> object:
+    def go(self, obj: object, levels: int = 1) -> object:
+        """Encode a part that stands ``levels`` JSON levels below the object whose part it is."""
         kind = type(obj)
-        plain = _PLAIN.get(kind)
+        plain = _PLAIN.get(id(kind))
         if plain is not None:
             return plain(obj)
-        if self.depth >= MAX_DEPTH:
+        depth = self.depth + levels
+        if depth >= MAX_DEPTH:
             return {"$deep": type_name(obj)}
         mark = id(obj)
         if mark in self.path:
             return {"$cycle": len(self.path) - self.path.index(mark)}
+        if self.left <= 0:
+            return {"$large": type_name(obj)}
+        self.left -= 1
         self.path.append(mark)
-        self.depth += 1
+        above, self.depth = self.depth, depth
         try:
-            return _encoder_for(kind)(obj, self.go)
+            found = _dispatch.get(id(kind)) or _encoder_for(kind)
+            return found[1](obj, self.inside if found[2] else self.go)
         except RecursionError:
             raise
         except Exception:
@@ -136,22 +207,11 @@ class _Walk:
             return {"$opaque": type_name(obj)}
         finally:
             self.path.pop()
-            self.depth -= 1
+            self.depth = above
 
-
-def _in_fresh_thread(obj: object, depth: int) -> Any:
-    out: list[object] = []
-
-    def work() -> None:
-        try:
-            out.append(_Walk(depth).go(obj))
-        except RecursionError:
-            out.append({"$deep": type_name(obj)})
-
-    thread = threading.Thread(target=work, name="counterfoil-encode")
-    thread.start()
-    thread.join()
-    return out[0] if out else {"$opaque": type_name(obj)}
+    def inside(self, obj: object) -> object:
+        """As ``go``, for the encoders of adapters, which do not tell how deep a part stands."""
+        return self.go(obj, _ADAPTER_LEVELS)
 
 
 # -- scalars ----------------------------------------------------------------------------------------------------------
@@ -188,27 +248,38 @@ def _bytes(data: Any) -> object:
     return {"$bytes": base64.b64encode(bytes(data)).decode()}
 
 
-_PLAIN: Final[dict[type, Callable[[Any], object]]] = {
-    type(None): _same,
-    bool: _same,
-    str: _str,
-    int: _int,
-    float: _float,
-    bytes: _bytes,
+# By identity of the type: a metaclass may have an __eq__ or __hash__ of its own.
+_PLAIN: Final[dict[int, Callable[[Any], object]]] = {
+    id(type(None)): _same,
+    id(bool): _same,
+    id(str): _str,
+    id(int): _int,
+    id(float): _float,
+    id(bytes): _bytes,
 }
 
 
 # -- containers and known types ---------------------------------------------------------------------------------------
 
-Go = Callable[[object], object]
+class Go(Protocol):
+    """Encodes a part, ``levels`` JSON levels below the object it is a part of."""
+
+    def __call__(self, obj: object, levels: int = 1, /) -> object: ...
+
+
+_Inner = Callable[[Any, Go], object]
 
 
 def _dict(obj: Any, go: Go) -> object:
-    items = list(dict.items(obj))
+    return _items(list(dict.items(obj)), go, 1)
+
+
+def _items(items: list[tuple[Any, Any]], go: Go, levels: int) -> object:
     if all(type(key) is str and not key.startswith("$") for key, _ in items):
         if all(_well_formed(key) for key, _ in items):
-            return {key: go(value) for key, value in items}
-    return {"$map": _sorted([[go(key), go(value)] for key, value in items], lambda pair: pair[0])}
+            return {key: go(value, levels) for key, value in items}
+    pairs = [[go(key, levels + 2), go(value, levels + 2)] for key, value in items]
+    return {"$map": _sorted(pairs, lambda pair: pair[0])}
 
 
 def _well_formed(key: str) -> bool:
@@ -222,15 +293,13 @@ def _list(obj: Any, go: Go) -> object:
 def _tuple(obj: Any, go: Go) -> object:
     fields = getattr(type(obj), "_fields", None)
     if type(obj) is not tuple and isinstance(fields, tuple):
-        return {
-            "$namedtuple": type_name(obj),
-            "fields": {str(k): go(v) for k, v in zip(fields, tuple.__iter__(obj), strict=True)},
-        }
-    return {"$tuple": [go(value) for value in tuple.__iter__(obj)]}
+        pairs = list(zip(map(str, fields), tuple.__iter__(obj), strict=True))
+        return {"$namedtuple": type_name(obj), "fields": _items(pairs, go, 2)}
+    return {"$tuple": [go(value, 2) for value in tuple.__iter__(obj)]}
 
 
 def _set(obj: Any, go: Go) -> object:
-    return {"$set": _sorted([go(value) for value in obj], lambda value: value)}
+    return {"$set": _sorted([go(value, 2) for value in obj], lambda value: value)}
 
 
 def _sorted(values: list[Any], key: Callable[[Any], object]) -> list[Any]:
@@ -244,11 +313,14 @@ def _datetime(obj: Any, go: Go) -> object:
         out["zone"] = zone
     if obj.fold:
         out["fold"] = 1
+    finer = 0 if type(obj) is dt.datetime else getattr(obj, "nanosecond", 0)
+    if type(finer) is int and finer:
+        out["nanosecond"] = finer
     return out
 
 
 def _exception(obj: Any, go: Go) -> object:
-    return {"$exception": type_name(obj), "args": [go(arg) for arg in obj.args]}
+    return {"$exception": type_name(obj), "args": [go(arg, 2) for arg in obj.args]}
 
 
 def _enum(obj: Any, go: Go) -> object:
@@ -256,22 +328,27 @@ def _enum(obj: Any, go: Go) -> object:
 
 
 def _dataclass(obj: Any, go: Go) -> object:
-    fields = {field.name: go(getattr(obj, field.name, None)) for field in dataclasses.fields(obj)}
-    return {"$dataclass": type_name(obj), "fields": fields}
+    pairs = [(field.name, getattr(obj, field.name, None)) for field in dataclasses.fields(obj)]
+    return {"$dataclass": type_name(obj), "fields": _items(pairs, go, 2)}
+
+
+def _attrs(obj: Any, go: Go) -> object:
+    pairs = [(field.name, getattr(obj, field.name, None)) for field in type(obj).__attrs_attrs__]
+    return {"$attrs": type_name(obj), "fields": _items(pairs, go, 2)}
 
 
 def _model(obj: Any, go: Go) -> object:
     """pydantic v2 and v1 models: the fields as stored, unknown extras included, private attributes not."""
     fields = dict(obj.__dict__)
     fields.update(getattr(obj, "__pydantic_extra__", None) or {})
-    return {"$model": type_name(obj), "fields": go(fields)}
+    return {"$model": type_name(obj), "fields": _items(list(fields.items()), go, 2)}
 
 
 def _secret(obj: Any, go: Go) -> object:
     return {"$redacted": {"rule": "secret type", "type": type_name(obj)}}
 
 
-def _named(tag: str) -> Encoder:
+def _named(tag: str) -> _Inner:
     def encoder(obj: Any, go: Go) -> object:
         module = getattr(obj, "__module__", None)
         qualname = getattr(obj, "__qualname__", None) or getattr(obj, "__name__", None)
@@ -286,7 +363,7 @@ def _opaque(obj: Any, go: Go) -> object:
     return {"$opaque": type_name(obj)}
 
 
-def _subclass(tag: str, plain: Encoder) -> Encoder:
+def _subclass(tag: str, plain: _Inner) -> _Inner:
     """A user's subclass of a JSON type keeps its type name, since its value alone would equal the base's."""
 
     def encoder(obj: Any, go: Go) -> object:
@@ -295,7 +372,7 @@ def _subclass(tag: str, plain: Encoder) -> Encoder:
     return encoder
 
 
-_KNOWN: Final[list[tuple[type, Encoder]]] = [
+_KNOWN: Final[list[tuple[type, _Inner]]] = [
     (enum.Enum, _enum),
     (bool, lambda obj, go: obj),
     (str, _subclass("$substr", lambda obj, go: _str(str.__str__(obj)))),
@@ -304,9 +381,9 @@ _KNOWN: Final[list[tuple[type, Encoder]]] = [
     (bytes, lambda obj, go: _bytes(obj)),
     (bytearray, lambda obj, go: _bytes(obj)),
     (memoryview, lambda obj, go: _bytes(obj.tobytes())),
-    (complex, lambda obj, go: {"$complex": [go(obj.real), go(obj.imag)]}),
+    (complex, lambda obj, go: {"$complex": [go(obj.real, 2), go(obj.imag, 2)]}),
     (decimal.Decimal, lambda obj, go: {"$decimal": decimal.Decimal.__str__(obj)}),
-    (fractions.Fraction, lambda obj, go: {"$fraction": [go(obj.numerator), go(obj.denominator)]}),
+    (fractions.Fraction, lambda obj, go: {"$fraction": [go(obj.numerator, 2), go(obj.denominator, 2)]}),
     (uuid.UUID, lambda obj, go: {"$uuid": f"{obj.int:032x}"}),
     (dt.datetime, _datetime),
     (dt.date, lambda obj, go: {"$date": dt.date.isoformat(obj)}),
@@ -318,6 +395,13 @@ _KNOWN: Final[list[tuple[type, Encoder]]] = [
     (tuple, _tuple),
     (set, _set),
     (frozenset, _set),
+    (collections.deque, lambda obj, go: {"$deque": [go(value, 2) for value in collections.deque.__iter__(obj)]}),
+    (types.MappingProxyType, lambda obj, go: _items(list(obj.items()), go, 1)),
+    (type({}.keys()), lambda obj, go: {"$keys": [go(value, 2) for value in obj]}),
+    (type({}.values()), lambda obj, go: {"$values": [go(value, 2) for value in obj]}),
+    (type({}.items()), lambda obj, go: {"$items": [go(value, 2) for value in obj]}),
+    (range, lambda obj, go: {"$range": [go(obj.start, 2), go(obj.stop, 2), go(obj.step, 2)]}),
+    (types.SimpleNamespace, lambda obj, go: {"$namespace": _items(list(obj.__dict__.items()), go, 2)}),
     (BaseException, _exception),
     (type, _named("$type")),
     (types.FunctionType, _named("$callable")),
@@ -326,36 +410,53 @@ _KNOWN: Final[list[tuple[type, Encoder]]] = [
     (types.ModuleType, _named("$module")),
 ]
 
-_dispatch: dict[type, Encoder] = {}
+_dispatch: dict[int, tuple[type, Any, bool]] = {}
+"""Encoder by the type's identity (the type is kept, so that its id stays its own), and whether an adapter gave it."""
 
 
-def _encoder_for(kind: type) -> Encoder:
-    found = _dispatch.get(kind)
-    if found is None:
-        found = _choose(kind)
-        if len(_dispatch) < 10_000:
-            _dispatch[kind] = found
+def _encoder_for(kind: type) -> tuple[type, Any, bool]:
+    found = (kind, *_choose(kind))
+    if len(_dispatch) < 10_000:
+        _dispatch[id(kind)] = found
     return found
 
 
-def _choose(kind: type) -> Encoder:
-    mro = type.mro(kind) if kind is type else type.__dict__["__mro__"].__get__(kind)
+def _choose(kind: type) -> tuple[_Inner | Encoder, bool]:
+    mro = _mro(kind)
     for base in mro:
-        if base in _registered:
-            return _registered[base][0]
-    names = {(getattr(base, "__module__", ""), base.__name__) for base in mro}
-    if any(name in names for name in _SECRETS):
-        return _secret
-    for base, encoder in _KNOWN:
-        if base in mro:
-            return encoder
+        for given, entry in _registered.items():
+            if base is given:
+                return entry[0], True
+    names = {(_of_type(base, "__module__"), _of_type(base, "__name__")) for base in mro}
+    if not names.isdisjoint(_SECRETS):
+        return _secret, False
+    for known, encoder in _KNOWN:
+        if any(base is known for base in mro):
+            return encoder, False
     if ("pydantic.main", "BaseModel") in names or ("pydantic.v1.main", "BaseModel") in names:
-        return _model
-    if "__dataclass_fields__" in {name for base in mro for name in vars(base)}:
-        return _dataclass
+        return _model, False
+    held = {name for base in mro for name in type.__dict__["__dict__"].__get__(base)}
+    if "__dataclass_fields__" in held:
+        return _dataclass, False
+    if "__attrs_attrs__" in held:
+        return _attrs, False
     if any(module == "numpy" and name in ("ndarray", "generic") for module, name in names):
-        return _numpy
-    return _opaque
+        return _numpy, False
+    return _opaque, False
+
+
+def _mro(kind: type) -> tuple[type, ...]:
+    found: tuple[type, ...] = type.__dict__["__mro__"].__get__(kind)
+    return found
+
+
+def _of_type(kind: type, name: str) -> str:
+    """``__module__`` or ``__name__`` of a class, past whatever its metaclass does."""
+    try:
+        found = type.__dict__[name].__get__(kind)
+    except AttributeError:
+        return "?"
+    return found if type(found) is str else "?"
 
 
 _SECRETS: Final = (
@@ -375,9 +476,8 @@ def _numpy(obj: Any, go: Go) -> object:
 
 
 def _name(kind: type) -> str:
-    module = kind.__dict__.get("__module__") if "__module__" in kind.__dict__ else kind.__module__
-    name = type.__dict__["__qualname__"].__get__(kind)
-    text = f"{module}.{name}" if isinstance(module, str) and module != "builtins" else str(name)
+    module, name = _of_type(kind, "__module__"), _of_type(kind, "__qualname__")
+    text = name if module == "builtins" else f"{module}.{name}"
     return text if type(_str(text)) is str else "?"
 
 

@@ -35,7 +35,8 @@ def verify(
     out = Verification()
     names = reader.logs()
     if run is not None:
-        names = [name for name in names if any(one.log == name for one in reader.runs() if one.id == run)]
+        held = {one.log for one in reader.runs() if one.id == run}
+        names = [name for name in names if name in held]
     checks: dict[str, LogCheck] = {}
     try:
         heads = keys.remembered_heads()
@@ -43,7 +44,8 @@ def verify(
         heads = {}
         out.findings.append(_finding(exc, "cannot-tell"))
     if run is None:
-        out.findings += _foreign(reader.store)
+        # A folder without a log is no evidence, whatever else is in it.
+        out.findings += _foreign(reader.store) if names else []
     for name in names:
         check = LogCheck(reader.store, name, ring, heads)
         out.findings += check.run()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from counterfoil import records, statements
+from counterfoil import records, statements, tree
 from counterfoil.digest import Reference, sha256_hex
 from counterfoil.dsse import Envelope
 from counterfoil.errors import CounterfoilError
@@ -30,8 +30,11 @@ class CallView:
 
     @property
     def request(self) -> Reference | None:
-        """Reference of what went in."""
-        return _reference(self.start.body["content"].get("request"))
+        """Reference of what went in; a call that was streamed its input tells it at its end."""
+        found = self.start.body["content"].get("request")
+        if found is None and self.end is not None:
+            found = self.end.body["content"].get("request")
+        return _reference(found)
 
     @property
     def response(self) -> Reference | None:
@@ -57,7 +60,8 @@ class CallView:
     @property
     def handoffs(self) -> list[str]:
         """Digests of the handoffs this call received."""
-        return list(self.start.body["context"].get("handoffs", []))
+        found = self.start.body["context"].get("handoffs")
+        return [one for one in found if isinstance(one, str)] if isinstance(found, list) else []
 
 
 @dataclass(slots=True)
@@ -70,6 +74,11 @@ class RunView:
     root: CallView | None = None
     entries: list[tuple[str, int]] = field(default_factory=list)
     content: list[bytes] = field(default_factory=list)
+
+    @property
+    def content_root(self) -> str:
+        """RFC 6962 root over the repeatable part of each entry, sorted bytewise: equal in two equal runs."""
+        return tree.root_of([tree.leaf_hash(one) for one in sorted(self.content)]).hex()
 
     @property
     def ended(self) -> bool:

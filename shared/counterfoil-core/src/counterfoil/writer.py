@@ -9,17 +9,16 @@ from __future__ import annotations
 
 import base64
 import contextlib
-import fcntl
 import hashlib
 import os
 import queue
-import secrets
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from counterfoil import canonical, digest, keys, log, notes, records, segments, tree
+from counterfoil.choosing import choose, unlock
 from counterfoil.errors import CounterfoilError, LogError
 from counterfoil.stores import FolderStore
 from counterfoil.stores.folder import store_error
@@ -35,7 +34,11 @@ SEGMENT_SIZE: Final = 64 << 20
 SEEN_MAX: Final = 64
 """Other logs cited inside the session record itself; more are cited as one list by reference."""
 PENDING_MAX: Final = 256 << 20
-"""Bytes that may wait for a failing or slow disk before records are counted as lost instead of kept."""
+"""Bytes that may wait for a failing disk (four times as many for a slow one) before more are counted as lost."""
+CHUNK: Final = 1 << 20
+"""Bytes of items after which a group goes on in another chunk."""
+MAX_BLOB: Final = segments.MAX_CHUNK - 1024
+MAX_BODY: Final = log.MAX_ENTRY - 512
 
 Sealed = Callable[[list[tuple[int, str, bytes]]], None]
 """Called on the writer's thread with (index, entry digest, body bytes) of entries that are durable."""
@@ -64,53 +67,70 @@ class Writer:
         self._queue: queue.SimpleQueue[tuple[Any, ...]] = queue.SimpleQueue()
         self._urgent = threading.Event()
         self._pending = 0
-        self._pending_lock = threading.Lock()
+        # Reentrant: a signal handler may record, or close, while its own thread is inside.
+        self._gate = threading.RLock()
         self._closed = False
+        self._items: list[tuple[Any, ...]] = []
+        self._waiters: list[_Waiter] = []
+        self._untold = 0
+        self._refused = 0
         self._fd = -1
-        self._lock_fd = -1
         self._offset = 0
         self._good = 0
         self._suspects: dict[int, int] = {}
         self._session_done = False
         self._replaced = [] if store.exists() else self._remembered_here()
         store.prepare()
-        self._choose_log()
+        chosen = choose(store, identity)
+        self.log, self.origin, self._lock_fd, self._others = chosen.name, chosen.origin, chosen.lock, chosen.others
+        self._take(chosen.scan)
         self._thread = threading.Thread(target=self._run, name="counterfoil-writer", daemon=True)
         self._thread.start()
 
     # -- callers ------------------------------------------------------------------------------------------------------
 
-    def blob(self, sha256: str, data: bytes) -> None:
-        """Queue a blob; it stands in the log before every entry queued later. Known blobs are dropped here."""
-        if sha256 not in self._blobs:
-            self._put((_BLOB, sha256, data), len(data))
+    def blob(self, sha256: str, data: bytes) -> bool:
+        """Queue a blob; it stands in the log before every entry queued later. False when it cannot be kept."""
+        if sha256 in self._queued:
+            return True
+        if len(data) > MAX_BLOB or not self._put((_BLOB, sha256, data), len(data)):
+            return False
+        self._queued.add(sha256)
+        return True
 
-    def entry(self, body: bytes) -> None:
-        """Queue the RFC 8785 bytes of a record or envelope."""
-        self._put((_ENTRY, body), len(body))
+    def has(self, sha256: str) -> bool:
+        """Whether a blob was taken, so that an entry queued from now on may cite it."""
+        return sha256 in self._queued
+
+    def entry(self, body: bytes) -> bool:
+        """Queue the RFC 8785 bytes of a record or envelope. False when it cannot be kept: then the log tells a loss."""
+        return self._put((_ENTRY, body), len(body), fits=len(body) <= MAX_BODY)
 
     def checkpoint(self) -> None:
         """Ask for a checkpoint over everything queued so far (returns at once)."""
         self._put((_CHECKPOINT,), 0)
 
     def flush(self, *, timeout: float | None = None) -> bool:
-        """Wait until everything queued so far is on disk; False when that failed or ``timeout`` (seconds) passed."""
-        if self._closed or not self._thread.is_alive():
-            return self.error is None and self.lost == 0
+        """Wait until everything queued so far is on disk; False when that failed or ``timeout`` (seconds) passed.
+
+        Also False once after something was not taken at all. On the writer's own thread (a plugin) it cannot wait.
+        """
         done = _Waiter()
-        self._queue.put((_SYNC, done))
+        with self._gate:
+            if self._closed or threading.current_thread() is self._thread:
+                return self._closed and self.error is None and self.lost == 0
+            self._queue.put((_SYNC, done))
         self._urgent.set()
         return done.wait(timeout) and done.ok
 
     def close(self) -> None:
         """Write what is queued, a last checkpoint, and release the log; idempotent."""
-        if self._closed:
-            return
-        self._closed = True
-        if self._thread.is_alive():
-            self._queue.put((_CLOSE,))
-            self._urgent.set()
-            self._thread.join()
+        with self._gate:
+            if not self._closed:
+                self._closed = True
+                self._queue.put((_CLOSE,))
+        self._urgent.set()
+        self._thread.join()
         self._release()
 
     def abandon(self) -> None:
@@ -126,19 +146,16 @@ class Writer:
         """{origin, size, root} of the last checkpoint on disk, for statements that cite it."""
         return self._head
 
-    def _put(self, item: tuple[Any, ...], size: int) -> None:
-        if self._closed:
-            self.lost += item[0] == _ENTRY
-            return
-        if size:
-            with self._pending_lock:
-                self._pending += size
-            if self._pending > PENDING_MAX and self.error is not None:
-                with self._pending_lock:
-                    self._pending -= size
-                    self.lost += item[0] == _ENTRY
-                return
-        self._queue.put(item)
+    def _put(self, item: tuple[Any, ...], size: int, *, fits: bool = True) -> bool:
+        with self._gate:
+            if self._closed or not fits or self._pending > PENDING_MAX * (1 if self.error is not None else 4):
+                if item[0] == _ENTRY:
+                    self.lost += 1
+                    self._untold += 1
+                return False
+            self._pending += size
+            self._queue.put(item)
+            return True
 
     # -- choosing a log -----------------------------------------------------------------------------------------------
 
@@ -146,63 +163,16 @@ class Writer:
         """Heads of logs that were written in this place, of which nothing is left: the whole folder was removed."""
         return [head for head in keys.remembered_heads().values() if head.evidence == self.store.uri]
 
-    def _choose_log(self) -> None:
-        fingerprint = self.identity.keyid
-        heads = keys.remembered_heads()
-        self._others: list[tuple[str, bytes]] = []
-        chosen = False
-        for name in self.store.logs():
-            scan = log.LogScan(self.store, name)
-            origin = f"{fingerprint}/{name}"
-            problem = False
-            for event in scan.tail():
-                problem |= isinstance(event, log.Problem) and not event.torn
-            if scan.last_note is not None:
-                self._others.append((name, scan.last_note))
-            if chosen or problem or not self._ours(scan, origin) or not self._lock(origin):
-                continue
-            head = heads.get(origin)
-            if head is not None and not _continues(scan, head):
-                self._unlock()
-                continue
-            self._take(scan, name, origin)
-            self._others.pop()
-            chosen = True
-        if not chosen:
-            name = secrets.token_hex(8)
-            origin = f"{fingerprint}/{name}"
-            if not self._lock(origin):
-                raise LogError("a new log is already locked", code="CF-LOG-030", where=origin)
-            self._take(log.LogScan(self.store, name), name, origin)
-
-    def _ours(self, scan: log.LogScan, origin: str) -> bool:
-        """Whether the log's last checkpoint is validly signed by this identity for this origin."""
-        if scan.last_note is None:
-            return False
-        try:
-            checkpoint = notes.parse_own_checkpoint(scan.last_note, self._vkey(origin))
-        except CounterfoilError:
-            return False
-        return checkpoint.size <= scan.index
-
-    def _vkey(self, origin: str) -> str:
-        return notes.vkey(origin, self.identity.public)
-
-    def _take(self, scan: log.LogScan, name: str, origin: str) -> None:
-        self.log = name
-        self.origin = origin
+    def _take(self, scan: log.LogScan) -> None:
         self._index = scan.index
         self._prev = scan.prev
         self._tree = scan.tree
         self._covered = scan.covered
         self._segment = scan.segment
+        self._suspects = dict(scan.suspects)
         self._blobs: set[str] = set()
+        self._queued: set[str] = set()
         self._head: dict[str, Any] | None = None
-        if scan.segment >= 0 and not (
-            scan.clean and scan.good == self.store.segment_size(name, scan.segment)
-        ):
-            later = (number for number in self.store.segments(name) if number >= scan.segment)
-            self._suspects = {number: scan.good if number == scan.segment else 0 for number in later}
 
     def _describe(self, number: int, good: int) -> dict[str, Any]:
         hasher = hashlib.sha256()
@@ -212,86 +182,101 @@ class Writer:
             size = file.tell()
         return {"good": good, "segment": number, "sha256": hasher.hexdigest(), "size": size}
 
-    def _lock(self, origin: str) -> bool:
-        path = keys.lock_path(origin)
-        fd = os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            os.close(fd)
-            return False
-        self._lock_fd = fd
-        return True
-
-    def _unlock(self) -> None:
-        if self._lock_fd >= 0:
-            os.close(self._lock_fd)
-            self._lock_fd = -1
-
     def _release(self) -> None:
-        if self._fd >= 0:
-            os.close(self._fd)
-            self._fd = -1
-        self._unlock()
+        with self._gate:
+            fd, self._fd = self._fd, -1
+            lock, self._lock_fd = self._lock_fd, -1
+        if fd >= 0:
+            os.close(fd)
+        if lock >= 0:
+            unlock(lock)
 
     # -- the thread ---------------------------------------------------------------------------------------------------
 
     def _run(self) -> None:
-        items: list[tuple[Any, ...]] = []
+        try:
+            self._work()
+        except BaseException as exc:
+            # Callers wait for this thread: it must not die without a word.
+            self.error = LogError(
+                f"the writer failed: {type(exc).__name__}", code="CF-LOG-033", where=self.origin, hint="report this"
+            )
+        finally:
+            with self._gate:
+                self._closed = True
+                while not self._queue.empty():
+                    self._gather(self._queue.get())
+                self.lost += sum(item[0] == _ENTRY for item in self._items)
+            self._answer(ok=False)
+
+    def _work(self) -> None:
         uncovered_since: float | None = None
         retry_at = 0.0
-        while True:
+        owed = closing = False
+        while not closing:
             timeout = (
                 None if uncovered_since is None else max(0.0, uncovered_since + DELAY - time.monotonic())
             )
-            if items:
+            if self._items:
                 timeout = max(0.0, retry_at - time.monotonic())
-            closing = wanted = False
-            waiters: list[_Waiter] = []
-            first: tuple[Any, ...] | None
             try:
                 first = self._queue.get(timeout=timeout)
             except queue.Empty:
-                first = None
-            if first is not None:
+                pass
+            else:
                 if first[0] in (_BLOB, _ENTRY):
                     self._urgent.wait(WINDOW)
                 self._urgent.clear()
-                closing, wanted = self._gather(first, items, waiters)
+                closing, wanted = self._gather(first)
+                owed |= wanted
+            if time.monotonic() < retry_at and not closing and not self._waiters:
+                continue  # a failing disk is asked once a second, or when somebody waits for it
+            self._tell_losses()
             due = uncovered_since is not None and time.monotonic() >= uncovered_since + DELAY
-            entries = sum(item[0] == _ENTRY for item in items)
+            entries = sum(item[0] == _ENTRY for item in self._items)
             full = self._index + entries - self._covered >= EVERY or self._offset >= SEGMENT_SIZE
-            wanted |= due or closing or full
-            ok = self._commit(items, checkpoint=wanted)
+            ok = self._commit(self._items, checkpoint=owed or due or closing or full)
             if ok:
-                items.clear()
+                self._items.clear()
+                owed, retry_at = False, 0.0
                 uncovered_since = (
                     None if self._index == self._covered else uncovered_since or time.monotonic()
                 )
             else:
                 retry_at = time.monotonic() + RETRY
-            for waiter in waiters:
-                waiter.done(ok=ok)
-            if closing:
-                if not ok:
-                    self.lost += sum(item[0] == _ENTRY for item in items)
-                return
+            self._answer(ok=ok)
 
-    def _gather(
-        self, item: tuple[Any, ...], items: list[tuple[Any, ...]], waiters: list[_Waiter]
-    ) -> tuple[bool, bool]:
+    def _tell_losses(self) -> None:
+        """What was not taken becomes a loss in the log itself."""
+        with self._gate:
+            count, self._untold = self._untold, 0
+            if count:
+                content = {"name": "not taken by the writer", "op": "loss", "phase": "point"}
+                body = records.build(content, {"at": time.time_ns() // 1000, "count": count})
+                self._items.append((_ENTRY, body))
+                self._pending += len(body)
+
+    def _answer(self, *, ok: bool) -> None:
+        ok = ok and self.lost == self._refused
+        if self._waiters:
+            self._refused = self.lost
+        for waiter in self._waiters:
+            waiter.done(ok=ok)
+        self._waiters.clear()
+
+    def _gather(self, item: tuple[Any, ...]) -> tuple[bool, bool]:
         """Take what is queued, bounded by count; returns (closing, checkpoint wanted)."""
         wanted, count = False, 0
         while True:
             kind = item[0]
             if kind == _SYNC:
-                waiters.append(item[1])
+                self._waiters.append(item[1])
             elif kind == _CHECKPOINT:
                 wanted = True
             elif kind == _CLOSE:
                 return True, True
             else:
-                items.append(item)
+                self._items.append(item)
                 count += kind == _ENTRY
             if count >= GROUP:
                 return False, wanted
@@ -311,13 +296,12 @@ class Writer:
         try:
             if self._fd < 0 or (self._offset >= SEGMENT_SIZE and not uncovered):
                 self._open_segment(new_blobs)
-            data = self._pack(items, new_blobs, done)
-            if data:
+            for data in self._pack(items, new_blobs, done):
                 self._write(self._compressor.chunk(data))
             if checkpoint:
                 self._write_checkpoint()
             os.fdatasync(self._fd)
-        except (OSError, CounterfoilError) as exc:
+        except Exception as exc:
             self._give_up(exc, before)
             self._blobs.difference_update(new_blobs)
             return False
@@ -325,7 +309,7 @@ class Writer:
         self._session_done = True
         self._suspects.clear()
         self.error = None
-        with self._pending_lock:
+        with self._gate:
             self._pending -= sum(len(item[-1]) for item in items)
         if checkpoint:
             self._remember()
@@ -336,9 +320,14 @@ class Writer:
 
     def _pack(
         self, items: list[tuple[Any, ...]], new_blobs: list[str], done: list[tuple[int, str, bytes]]
-    ) -> bytes:
+    ) -> Iterator[bytes]:
         parts: list[bytes] = []
+        size = 0
         for item in items:
+            if size >= CHUNK:
+                yield b"".join(parts)
+                parts, size = [], 0
+            size += len(item[-1])
             if item[0] == _BLOB:
                 if item[1] not in self._blobs:
                     self._blobs.add(item[1])
@@ -348,7 +337,8 @@ class Writer:
                 parts.append(self._chain(item[1]))
                 if self._sealed is not None:
                     done.append((self._index - 1, self._prev, item[1]))
-        return b"".join(parts)
+        if parts:
+            yield b"".join(parts)
 
     def _chain(self, body: bytes) -> bytes:
         data = log.entry_bytes(body, self._index, self._prev)
@@ -469,20 +459,26 @@ class Writer:
                 )
             self._replaced = []
 
-    def _give_up(
-        self, exc: OSError | CounterfoilError, before: tuple[int, str, int, list[bytes], int]
-    ) -> None:
+    def _give_up(self, exc: Exception, before: tuple[int, str, int, list[bytes], int]) -> None:
         """Undo a failed group in memory; its segment may hold anything, so what is good of it is told later."""
         where = self.store.segment_name(self.log, max(self._segment, 0))
-        self.error = (
-            exc if isinstance(exc, CounterfoilError) else store_error(exc, "cannot write the evidence", where)
-        )
+        if isinstance(exc, OSError):
+            exc = store_error(exc, "cannot write the evidence", where)
+        elif not isinstance(exc, CounterfoilError):
+            exc = LogError(f"cannot write the evidence: {type(exc).__name__}", code="CF-LOG-034", where=where)
+        self.error = exc
         self._index, self._prev, size, peaks, self._covered = before
         self._tree = tree.Tree.from_peaks(size, peaks)
-        if self._fd >= 0:
+        if self._fd < 0:
+            return
+        os.close(self._fd)
+        self._fd = -1
+        # A segment begun by this group holds nothing that anybody was told is on disk: without it nothing piles up.
+        if self._good == 0 and self.store.remove_segment(self.log, self._segment):
+            self._segment -= 1
+        else:
             self._suspects[self._segment] = self._good
-            os.close(self._fd)
-            self._fd = -1
+        self._offset = 0
 
 
 class _Waiter:
@@ -500,18 +496,6 @@ class _Waiter:
 
     def wait(self, timeout: float | None) -> bool:
         return self._event.wait(timeout)
-
-
-def _continues(scan: log.LogScan, head: keys.Head) -> bool:
-    """Whether a log still has what is remembered of it (a shorter or other log is left alone)."""
-    if scan.covered < head.size or scan.last_note is None:
-        return False
-    if scan.covered > head.size:
-        return True
-    try:
-        return notes.Checkpoint.parse(notes.Note.parse(scan.last_note).text).root.hex() == head.root
-    except CounterfoilError:
-        return False
 
 
 _BLOB: Final = 0

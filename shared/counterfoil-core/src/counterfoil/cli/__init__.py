@@ -25,12 +25,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         from counterfoil.cli import app
     except ModuleNotFoundError as exc:
-        if exc.name is None or exc.name.partition(".")[0] not in ("typer", "rich"):
+        missing = (exc.name or "").partition(".")[0]
+        if missing not in ("typer", "rich"):
             raise
         if sys.stderr is not None:
             sys.stderr.write(
-                f"error CF-CLI-003: the command line needs {exc.name}, which is not installed\n"
+                f"error CF-CLI-003: the command line needs {missing}, which is not installed\n"
                 '  hint: pip install "counterfoil-core[cli]"\n'
             )
         return 2
+    except KeyboardInterrupt:
+        return 130
     return app.run(arguments)

@@ -133,7 +133,7 @@ def _usage(exc: Exception) -> ConfigError | None:
 
 def _internal(exc: Exception) -> CounterfoilError:
     return LogError(
-        f"an error in Counterfoil itself: {type(exc).__name__}: {exc}",
+        f"an error in Counterfoil itself: {type(exc).__name__}",
         code="CF-CLI-005",
         hint="the same command with --debug shows where; please report it",
     )

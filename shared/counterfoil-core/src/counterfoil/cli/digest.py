@@ -31,7 +31,7 @@ def digest(
     evidence: Evidence = None,
     debug: Debug = False,
 ) -> int:
-    """Print the digests of a file: of its bytes, and of the value that it holds.
+    """Print the digests of a file and of its value.
 
     \b
     Examples:

@@ -30,7 +30,7 @@ def graph(
     evidence: Evidence = None,
     debug: Debug = False,
 ) -> int:
-    """Draw the ancestry of each run: a lane for each agent, time downwards, handoffs as arrows.
+    """Draw who acted after whom, in each run.
 
     \b
     Examples:
@@ -39,8 +39,9 @@ def graph(
       counterfoil graph --actor writer
       counterfoil graph evidence/ --json
 
-    Numbers count the activations drawn; `command <- 1` says that a statement of that kind joins this one to
-    activation 1. With --json all nodes and edges, those between agents' own nodes too.
+    A lane for each agent, time downwards, handoffs as arrows. Numbers count the activations drawn;
+    `command <- 1` says that a statement of that kind joins this one to activation 1. With --json all nodes
+    and edges, those inside agents too.
     """
     source = open_source(evidence_path(e, evidence))
     chosen = source.run_id(run)
@@ -65,11 +66,12 @@ def _draw(source: Source, chosen: str | None, choice: Choice, *, hops: bool) -> 
     glyphs = UNICODE if output.unicode_lines() else ASCII
     width = max(shutil.get_terminal_size((80, 24)).columns, 40)
     parts: list[tuple[RunInfo | None, Graph]] = [
-        (one, Graph([call for call in calls if call.run == one.id], signed, run=one.id)) for one in runs
+        (one, Graph([call for call in calls if call.run == one.id], signed, blob=source.blob, run=one.id))
+        for one in runs
     ]
     outside = [one for one in signed if _runless(one)] if chosen is None else []
     if outside:
-        parts.append((None, Graph([call for call in calls], outside)))
+        parts.append((None, Graph(list(calls), outside, blob=source.blob)))
     first = True
     for about, part in parts:
         if about is None:

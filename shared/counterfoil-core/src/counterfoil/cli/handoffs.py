@@ -57,7 +57,7 @@ def handoffs(
 
 def _print(found: list[dict[str, Any]]) -> None:
     pairs = [output.clean(f"{actor_name(one['from'])} -> {actor_name(one['to'])}") for one in found]
-    width = min(max(map(len, pairs), default=0), 40)
+    width = min(max(map(len, pairs), default=0), 44)
     for one, pair in zip(found, pairs, strict=True):
         told = [one["kind"], one["basis"], one["proof"], one["status"]]
         if not one["exact"]:

@@ -34,14 +34,15 @@ def keys(context: typer.Context, debug: Debug = False) -> int:
 
 
 def show(json: Json = False, debug: Debug = False) -> int:
-    """Print the fingerprint of your own identity, the pinned keys and the remembered logs.
+    """Print your fingerprint and the keys you trust.
 
     \b
     Examples:
       counterfoil keys show
       counterfoil keys show --json
 
-    Nothing is made by looking: an identity is made at the first recording.
+    With the ends of logs that this machine remembers. Nothing is made by looking: the first recording makes
+    an identity.
     """
     return _show(json=json)
 
@@ -111,13 +112,14 @@ def forget(
     log: Annotated[str, typer.Argument(metavar="LOG", help="A log's name, its start, or its whole origin.")],
     debug: Debug = False,
 ) -> int:
-    """Forget where a log ended, after you deleted or restored it on purpose.
+    """Forget where a log ended.
 
     \b
     Examples:
       counterfoil keys forget 0619169410d38f62
 
-    `verify` says `broken` when a log that was written here is gone or shorter than remembered.
+    For a log that you deleted or put back on purpose: `verify` says `broken` when one that was written here is
+    gone or shorter than remembered.
     """
     heads = list(core.remembered_heads().values())
     found = [head for head in heads if log in (head.origin, _log(head))]

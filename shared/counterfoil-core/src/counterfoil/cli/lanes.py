@@ -22,6 +22,8 @@ __all__ = ["ASCII", "UNICODE", "Glyphs", "Row", "draw"]
 
 TEXT: Final = 26
 """Columns that the words beside the lanes get at least."""
+WORDS: Final = 42
+"""Columns that they get if they need them, as long as lanes stay three apart."""
 STEP: Final = (2, 8)
 """Narrowest and widest distance of two lanes."""
 
@@ -43,7 +45,7 @@ class Glyphs:
 
 
 ASCII: Final = Glyphs("|", "-", "o", "|", "x", "<", ">", ("+", "+"), ("+", "+"), ("+", "+"))
-UNICODE: Final = Glyphs("│", "─", "●", "│", "×", "◀", "▶", ("├", "╰"), ("┼", "┴"), ("┤", "╯"))
+UNICODE: Final = Glyphs("│", "─", "●", "│", "x", "◀", "▶", ("├", "╰"), ("┼", "┴"), ("┤", "╯"))
 """The second of each pair stands where a lane ends."""
 
 
@@ -67,7 +69,9 @@ def draw(rows: Sequence[Row], *, width: int = 80, glyphs: Glyphs = ASCII) -> lis
     order = list(dict.fromkeys(name for row in rows for name in (*row.sources, row.lane)))
     digits = len(str(max((row.number or 0 for row in rows), default=0)))
     margin = digits + 1
-    step = min((width - margin - TEXT) // max(len(order), 1), STEP[1])
+    lanes = max(len(order), 1)
+    wanted = min(max((len(row.text) for row in rows), default=0), WORDS)
+    step = min(max((width - margin - wanted) // lanes, min((width - margin - TEXT) // lanes, 3)), STEP[1])
     if step < STEP[0]:
         return [_clip(f"{_number(row, digits)} {row.lane}  {row.text}".rstrip(), width) for row in rows]
     at = {name: place * step for place, name in enumerate(order)}

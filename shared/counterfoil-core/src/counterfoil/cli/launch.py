@@ -34,7 +34,9 @@ def command_line(words: Sequence[str]) -> list[str]:
     first = words[0]
     if first == "-m":
         if len(words) < 2:
-            raise ConfigError("-m needs a module", code="CF-CLI-001", where="counterfoil run", hint="run -m MODULE")
+            raise ConfigError(
+                "-m needs a module", code="CF-CLI-001", where="counterfoil run", hint="run -m MODULE"
+            )
         return [sys.executable, *words]
     if first.startswith("-") and len(first) > 1:
         raise ConfigError(
@@ -47,7 +49,7 @@ def command_line(words: Sequence[str]) -> list[str]:
         if not Path(first).exists():
             raise _not_found(first)
         return [sys.executable, *words]
-    if not first or shutil.which(first) is None and not Path(first).exists():
+    if not first or (shutil.which(first) is None and not Path(first).exists()):
         raise _not_found(first)
     return list(words)
 

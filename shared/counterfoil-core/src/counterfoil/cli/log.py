@@ -23,7 +23,7 @@ def log(
     evidence: Evidence = None,
     debug: Debug = False,
 ) -> int:
-    """List the entries of the evidence: calls, handoffs, receipts and the log's own.
+    """List the entries: calls, handoffs, receipts.
 
     \b
     Examples:
@@ -59,9 +59,10 @@ def log(
 
 
 def _line(entry: Entry, found: dict[str, Any]) -> str:
-    head = f"{entry.index:>6} {short(found['digest'])} {clock(found['at'])}"
     actor = output.clean(actor_name(found["actor"] or ""))
-    return f"{head} {output.clean(found['op']):<13} {output.clean(found['phase'] or ''):<5} {actor:<16} {_about(entry, actor)}".rstrip()
+    what = f"{output.clean(found['op']):<13} {output.clean(found['phase'] or ''):<5} {actor:<16}"
+    head = f"{entry.index:>6} {short(found['digest'])} {clock(found['at'])}"
+    return f"{head} {what} {_about(entry, actor)}".rstrip()
 
 
 def _about(entry: Entry, actor: str) -> str:

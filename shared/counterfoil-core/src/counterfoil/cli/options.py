@@ -15,7 +15,7 @@ __all__ = ["Actor", "Debug", "E", "Evidence", "Json", "Op", "Run", "evidence_pat
 
 _WHERE = "default: $COUNTERFOIL, then counterfoil-evidence/"
 
-E = Annotated[str | None, typer.Argument(metavar="[E]", help=f"The evidence ({_WHERE}).", show_default=False)]
+E = Annotated[str | None, typer.Argument(metavar="E", help=f"The evidence ({_WHERE}).", show_default=False)]
 Evidence = Annotated[
     str | None,
     typer.Option("--evidence", "-e", metavar="E", help=f"The evidence ({_WHERE}).", show_default=False),

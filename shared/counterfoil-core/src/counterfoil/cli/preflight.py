@@ -42,5 +42,5 @@ def _writable(store: FolderStore) -> None:
         raise OSError(errno.EROFS, os.strerror(errno.EROFS), str(place))
     if not os.access(place, os.W_OK | os.X_OK):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(place))
-    if status.f_blocks and not status.f_bavail or status.f_files and not status.f_favail:
+    if (status.f_blocks and not status.f_bavail) or (status.f_files and not status.f_favail):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(place))

@@ -56,11 +56,18 @@ def lines(value: Any, *, depth: int = 0) -> Iterator[str]:
             yield from _member(f"{output.clean(key)}:", one, depth)
     elif type(value) is list and value:
         for one in value:
-            yield from _member("-", one, depth)
-    elif type(value) is str:
+            yield from _element(one, depth)
+    elif type(value) is str and value.strip():
         yield from output.clean(value, lines=True).split("\n")
     else:
         yield json.dumps(value)
+
+
+def _element(value: Any, depth: int) -> Iterator[str]:
+    mark = "- "
+    for line in lines(value, depth=depth + 1):
+        yield mark + line
+        mark = "  "
 
 
 def _member(label: str, value: Any, depth: int) -> Iterator[str]:

@@ -21,13 +21,14 @@ NOT_EXECUTABLE = 126
 
 def run(
     command: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="[--] CMD [ARGS]...", help="The command and its arguments.", show_default=False),
-    ] = None,
+        list[str], typer.Argument(metavar="CMD", help="The command and its arguments.", show_default=False)
+    ],
     evidence: Evidence = None,
     mode: Annotated[
         str | None,
-        typer.Option("--mode", metavar="MODE", help="observe (default), enforce or hold.", show_default=False),
+        typer.Option(
+            "--mode", metavar="MODE", help="observe (default), enforce or hold.", show_default=False
+        ),
     ] = None,
     durability: Annotated[
         str | None,
@@ -35,7 +36,7 @@ def run(
     ] = None,
     debug: Debug = False,
 ) -> int:
-    """Run an application with recording on; nothing of it is changed.
+    """Run an application, unchanged, with recording on.
 
     \b
     Examples:
@@ -48,15 +49,11 @@ def run(
     the exit code is the application's own (128 + n after signal n, 127 when there is no such command).
     """
     settings = load(evidence=evidence, mode=mode, durability=durability)
-    if not command:
-        raise ConfigError(
-            "there is no command to run", code="CF-CLI-001", where="counterfoil run", hint="counterfoil run app.py"
-        )
     try:
         line = launch.command_line(command)
     except ConfigError as exc:
         return _not_started(exc)
-    place = os.path.abspath(settings.evidence)
+    place, shown = _place(settings.evidence)
     problem = preflight.check(place)
     if problem is not None and (settings.mode != "observe" or problem.code.startswith("CF-CONFIG")):
         raise problem
@@ -79,13 +76,22 @@ def run(
     except ConfigError as exc:
         return _not_started(exc)
     try:
-        told = summary.tell(place, before, settings.evidence, problem=problem)
+        told = summary.tell(place, before, shown, problem=problem)
     except CounterfoilError as exc:
         told = f"counterfoil: what was recorded cannot be read: {exc}"
     except KeyboardInterrupt:
-        told = f"counterfoil: not verified -> {settings.evidence}"
+        told = f"counterfoil: not verified -> {shown}"
     output.note(output.clean(told))
     return code
+
+
+def _place(evidence: str) -> tuple[str, str]:
+    """The evidence for a process that may change its folder, and as a person names it."""
+    if not evidence or "://" in evidence:
+        return evidence, evidence
+    place = os.path.abspath(evidence)
+    inside = os.path.isabs(evidence) and place.startswith(os.path.join(os.getcwd(), ""))
+    return place, os.path.relpath(place) if inside else evidence
 
 
 def _not_started(exc: ConfigError) -> int:

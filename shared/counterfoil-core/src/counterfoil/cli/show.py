@@ -30,7 +30,7 @@ _HEAD = ("op", "phase", "actor", "address", "name")
 
 def show(
     selector: Annotated[
-        str | None, typer.Argument(metavar="[SELECTOR]", help="Which one (see below).", show_default=False)
+        str | None, typer.Argument(metavar="SELECTOR", help="Which one (see below).", show_default=False)
     ] = None,
     last: Annotated[bool, typer.Option("--last", help="The last entry of a call or handoff.")] = False,
     raw: Annotated[bool, typer.Option("--raw", help="The bytes as stored, nothing else.")] = False,
@@ -64,7 +64,12 @@ def show(
             "name one entry", code="CF-CLI-024", hint="give an index, run/N, a digest's start, or --last"
         )
     if selector is not None and (actor is not None or op is not None):
-        raise ConfigError("--actor and --op choose for --last only", code="CF-CLI-024", where=selector)
+        raise ConfigError(
+            "--actor and --op choose for --last only",
+            code="CF-CLI-024",
+            where=selector,
+            hint="leave them out, or ask for --last",
+        )
     source = open_source(evidence_path(None, evidence))
     if selector is None:
         found = Found(last_entry(source, run=run, choice=Choice(actor, op)))

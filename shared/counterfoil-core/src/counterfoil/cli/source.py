@@ -87,9 +87,11 @@ def choose(runs: list[RunInfo], text: str) -> RunInfo:
         raise ConfigError("there is no run in this evidence", code="CF-CLI-010", where=text)
     if text == "last":
         return runs[-1]
-    if text.isascii() and text.isdigit() and 1 <= int(text[:9]) <= len(runs) and len(text) < SHORT:
-        return runs[int(text) - 1]
-    found = [one for one in runs if text and one.id.startswith(text.lower())]
+    numbered = text.isascii() and text.isdigit() and len(text) < SHORT
+    if numbered:
+        found = runs[int(text) - 1 : int(text)] if int(text) else []
+    else:
+        found = [one for one in runs if text and one.id.startswith(text.lower())]
     if len(found) == 1:
         return found[0]
     listed = found or runs

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from counterfoil import keys, plugins, verification
+from counterfoil import keys, plugins
+from counterfoil.checks import LogCheck
 from counterfoil.cli.progress import WatchedStore
 from counterfoil.cli.rows import row
 from counterfoil.errors import CounterfoilError
+from counterfoil.findings import Verification
 from counterfoil.log import Entry, LogScan
 from counterfoil.stores import FolderStore, open_store
 
@@ -93,9 +95,12 @@ def _count(entry: Entry, counts: dict[str, int]) -> None:
 
 
 def _verdict(evidence: str, logs: list[str]) -> str:
+    """Of the logs that this run wrote: older ones are not read again for it."""
     store = WatchedStore(open_store(evidence).root)
+    ring, heads = keys.Keyring.load(), keys.remembered_heads()
     try:
-        return verification.verify_logs(store, logs).verdict
+        checks = [LogCheck(store, name, ring, heads) for name in dict.fromkeys(logs)]
+        return Verification([finding for check in checks for finding in check.run()]).verdict
     finally:
         store.done()
 
@@ -107,7 +112,7 @@ def _why() -> str:
         return f"plugin {found.broken[0].name} is broken: {found.broken[0].reason}"
     if not adapters:
         return 'no adapter is installed: pip install "counterfoil[langchain]"'
-    return f"the command used nothing that the installed adapters watch: {', '.join(adapters)}"
+    return f"no call reached the installed adapters: {', '.join(adapters)}"
 
 
 def _plural(name: str, count: int) -> str:

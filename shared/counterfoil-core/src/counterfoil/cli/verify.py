@@ -50,7 +50,7 @@ def verify(
     evidence: Evidence = None,
     debug: Debug = False,
 ) -> int:
-    """Say whether the evidence can be believed: intact, broken, incomplete or cannot-tell.
+    """Say whether the evidence can be believed.
 
     \b
     Examples:
@@ -59,7 +59,8 @@ def verify(
       counterfoil verify --run last
       counterfoil verify theirs/ --keyring theirs.json
 
-    Every reason is one line: verdict, code, place, message. The last line begins with the verdict.
+    The verdict is intact, broken, incomplete or cannot-tell, and begins the last line. Every reason for it is
+    a line before: verdict, code, place, message.
     Exit codes: 0 intact, 3 broken, 4 incomplete, 5 cannot tell, 2 usage.
     """
     store = read(evidence_path(e, evidence)).store

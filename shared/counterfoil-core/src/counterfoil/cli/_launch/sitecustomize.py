@@ -34,7 +34,9 @@ def _start() -> None:
         # Another interpreter, where Counterfoil is not installed.
         mode = os.environ.get("COUNTERFOIL_MODE", "").strip().lower()
         if mode in ("enforce", "hold"):
-            sys.stderr.write(f"counterfoil: not installed in {sys.executable}; stopping, because mode is {mode}\n")
+            sys.stderr.write(
+                f"counterfoil: not installed in {sys.executable}; stopping, because mode is {mode}\n"
+            )
             os._exit(2)
         return
     guard.boot()

@@ -1,0 +1,452 @@
+"""The golden vectors hold for this implementation, and the script beside them makes them again byte for byte."""
+
+from __future__ import annotations
+
+import base64
+import importlib.util
+import io
+import json
+import os
+import struct
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+import counterfoil
+from counterfoil import canonical, digest, dsse, keys, log, notes, records, segments, statements, tree, values
+from counterfoil.capture import Capture
+from counterfoil.errors import CounterfoilError
+from counterfoil.stores import FolderStore
+
+VECTORS = Path(__file__).resolve().parents[2] / "vectors"
+FILES = ("canonical", "log", "record", "references", "statement", "values")
+
+
+def load(name: str) -> dict[str, Any]:
+    content: dict[str, Any] = json.loads((VECTORS / f"{name}.json").read_text(encoding="ascii"))
+    return content
+
+
+CANONICAL, LOG, RECORD, REFERENCES, STATEMENT, VALUES = (load(name) for name in FILES)
+
+
+def named(cases: list[dict[str, Any]]) -> Any:
+    return pytest.mark.parametrize(
+        "case", cases, ids=[case.get("name", str(at)) for at, case in enumerate(cases)]
+    )
+
+
+def code_of(call: Any, *arguments: Any, **named: Any) -> str | None:
+    """Code of the error a call raises, None when it raises none."""
+    try:
+        call(*arguments, **named)
+    except CounterfoilError as exc:
+        return exc.code
+    return None
+
+
+def public(name: str) -> keys.PublicKey:
+    key = keys.PublicKey.from_spki(base64.b64decode(LOG["keys"][name]["spki"]))
+    assert key.keyid == LOG["keys"][name]["fingerprint"]
+    return key
+
+
+# -- the script -------------------------------------------------------------------------------------------------------
+
+
+def test_the_script_makes_the_committed_files_again(tmp_path: Path) -> None:
+    script = [sys.executable, str(VECTORS / "make.py")]
+    environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
+    subprocess.run([*script, "--to", str(tmp_path)], check=True, env=environment, timeout=120)
+    made = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    assert made == {path.name: path.read_bytes() for path in VECTORS.glob("*.json")}
+    assert sorted(made) == [f"{name}.json" for name in FILES]
+    compared = subprocess.run(script, capture_output=True, env=environment, timeout=120, check=False)
+    assert (compared.returncode, compared.stderr) == (0, b"")
+
+
+def test_the_script_does_not_use_what_is_tested_against_it() -> None:
+    sources = [VECTORS / "make.py", *(VECTORS / "making").glob("*.py")]
+    assert len(sources) > 10
+    assert [path.name for path in sources if "import counterfoil" in path.read_text(encoding="utf-8")] == []
+    assert [path.name for path in sources if "from counterfoil" in path.read_text(encoding="utf-8")] == []
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_file_is_of_this_version(name: str) -> None:
+    assert load(name)["version"] == records.VERSION
+
+
+# -- canonical.json ---------------------------------------------------------------------------------------------------
+
+
+@named(CANONICAL["reading"])
+def test_a_text_is_read_and_written(case: dict[str, Any]) -> None:
+    text = bytes.fromhex(case["hex"]) if "hex" in case else case["text"].encode()
+    limits = {name: case[name] for name in ("max_depth", "max_bytes") if name in case}
+    if "code" in case:
+        assert code_of(canonical.loads, text, **limits) == case["code"]
+        return
+    form = canonical.dumps(canonical.loads(text, **limits))
+    assert (form.hex(), digest.sha256_hex(form)) == (case["canonical"], case["sha256"])
+
+
+@named(CANONICAL["exact"])
+def test_only_the_canonical_text_is_exact(case: dict[str, Any]) -> None:
+    assert code_of(canonical.loads_canonical, case["text"].encode()) == case.get("code")
+
+
+@pytest.mark.parametrize("case", CANONICAL["numbers"], ids=lambda case: case["text"])
+def test_a_double_is_written(case: dict[str, str]) -> None:
+    (number,) = struct.unpack(">d", bytes.fromhex(case["ieee754"]))
+    assert canonical.dumps(number).decode() == case["text"]
+
+
+# -- values.json ------------------------------------------------------------------------------------------------------
+
+
+def samples() -> ModuleType:
+    """The classes that the Python expressions of the vectors name."""
+    spec = importlib.util.spec_from_file_location("samples", VECTORS / "making" / "samples.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["samples"] = module
+    try:
+        spec.loader.exec_module(module)
+    finally:
+        del sys.modules["samples"]
+    return module
+
+
+@named(VALUES["values"])
+def test_an_object_has_its_value(case: dict[str, Any]) -> None:
+    obj = eval(case["python"], dict(vars(samples())))  # noqa: S307 - our own file
+    value = values.encode(obj)
+    assert canonical.dumps(value).decode() == case["value"]
+    blobs: dict[str, bytes] = {}
+    reference = digest.Reducer(blobs.setdefault).reference(value)
+    assert reference.to_dict() == case["reference"]
+    assert digest.digest_of(value) == case["reference"]["sha256"]
+    assert reference.sha256 in blobs
+
+
+# -- references.json --------------------------------------------------------------------------------------------------
+
+
+@named(REFERENCES["values"])
+def test_a_value_has_its_reference(case: dict[str, Any]) -> None:
+    value = canonical.loads(case["value"])
+    assert digest.Reducer().reduce(value).decode() == case["reduced"]
+    blobs: dict[str, bytes] = {}
+    assert digest.Reducer(blobs.setdefault).reference(value).to_dict() == case["reference"]
+    stored = [(one["sha256"], one["size"], _bytes(one)) for one in case["blobs"]]
+    assert [(sha256, len(data), data) for sha256, data in blobs.items()] == stored
+    assert [digest.sha256_hex(data) for data in blobs.values()] == list(blobs)
+
+
+def _bytes(blob: dict[str, Any]) -> bytes:
+    return base64.b64decode(blob["base64"]) if "base64" in blob else blob["text"].encode()
+
+
+@named([case for case in REFERENCES["values"] if '"$' not in case["value"]])
+def test_plain_values_have_the_same_reference_when_captured(case: dict[str, Any]) -> None:
+    capture = Capture(lambda sha256, data: True)
+    assert capture.reference(canonical.loads(case["value"])).to_dict() == case["reference"]
+
+
+def test_a_message_list_is_folded_however_it_was_reached() -> None:
+    reducer = digest.Reducer()
+    elements = [reducer.reduce(canonical.loads(one["message"])) for one in REFERENCES["folds"]]
+    nodes = list(digest.fold_nodes(elements, 1, ""))
+    assert [(sha256, text.decode()) for sha256, text in nodes] == [
+        (one["sha256"], one["node"]) for one in REFERENCES["folds"]
+    ]
+    first = reducer.fold(elements[:1])
+    assert reducer.fold_from(elements[1:], 2, first.sha256) == reducer.fold(elements)
+    last = REFERENCES["folds"][-1]
+    assert reducer.fold(elements) == digest.Reference(last["sha256"], last["size"], digest.MEDIA_FOLD)
+
+
+@named(REFERENCES["refused"])
+def test_what_is_no_canonical_value_has_no_reference(case: dict[str, Any]) -> None:
+    assert code_of(digest.Reducer().reference, canonical.loads(case["value"])) == case["code"]
+
+
+# -- record.json ------------------------------------------------------------------------------------------------------
+
+
+@named(RECORD["records"])
+def test_a_record_is_written(case: dict[str, Any]) -> None:
+    body = canonical.loads(case["text"])
+    assert records.parse_body(body, "") is body
+    built = records.build(body["content"], body["context"])
+    assert (built.decode(), len(built)) == (case["text"], case["size"])
+    assert digest.sha256_hex(built) == case["sha256"]
+
+
+@named(RECORD["refused"])
+def test_what_is_no_record_is_refused(case: dict[str, Any]) -> None:
+    assert code_of(records.parse_body, case["body"], "") == case["code"]
+
+
+@pytest.mark.parametrize("case", RECORD["actors"], ids=lambda case: case["text"][:40])
+def test_an_actor_has_its_text(case: dict[str, Any]) -> None:
+    assert records.actor_text(case["path"]) == case["text"]
+    if not case["text"].startswith("~"):
+        assert list(records.actor_path(case["text"])) == case["path"]
+
+
+@pytest.mark.parametrize("case", RECORD["steps"], ids=lambda case: case["text"][:40])
+def test_a_step_has_its_text(case: dict[str, Any]) -> None:
+    assert records.step(case["op"], case["name"], case["key"], case["occurrence"]) == case["text"]
+
+
+@pytest.mark.parametrize("case", RECORD["addresses"], ids=lambda case: str(len(case["above"])))
+def test_an_address_goes_on(case: dict[str, Any]) -> None:
+    assert records.below(case["above"], case["step"]) == case["address"]
+
+
+@pytest.mark.parametrize("case", RECORD["labels"], ids=lambda case: ascii(case["label"][:40]))
+def test_a_name_has_its_label(case: dict[str, Any]) -> None:
+    assert records.label(case["name"]) == case["label"]
+
+
+def test_entries_are_chained_and_hashed() -> None:
+    prev = log.ZERO
+    for index, case in enumerate(RECORD["entries"]):
+        body = canonical.dumps(canonical.loads(case["text"])["body"])
+        entry = log.entry_bytes(body, index, prev)
+        prev = digest.sha256_hex(entry)
+        assert (entry.decode(), prev, tree.leaf_hash(entry).hex()) == (
+            case["text"],
+            case["digest"],
+            case["leaf"],
+        )
+
+
+@pytest.mark.parametrize("case", RECORD["content_roots"], ids=lambda case: str(len(case["contents"])))
+def test_a_content_root_does_not_depend_on_the_order(case: dict[str, Any]) -> None:
+    contents = [one.encode() for one in case["contents"]]
+    run = counterfoil.reader.RunView("r", "l", 0, content=contents)
+    assert run.content_root == case["root"]
+    run.content.reverse()
+    assert run.content_root == case["root"]
+
+
+# -- statement.json ---------------------------------------------------------------------------------------------------
+
+
+def signing(name: str) -> keys.SigningKey:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+    seed = bytes.fromhex(STATEMENT["keys"][name]["seed"])
+    return keys.SigningKey(Ed25519PrivateKey.from_private_bytes(seed))
+
+
+@named(STATEMENT["statements"])
+def test_a_statement_is_built_signed_and_read(case: dict[str, Any]) -> None:
+    payload = case["payload"].encode()
+    value = canonical.loads(payload)
+    assert statements.build(value["predicateType"], value["subject"][0], value["predicate"]) == payload
+    assert dsse.pae(dsse.PAYLOAD_TYPE, payload).hex() == case["pae"]
+    carried = '"spki"' in case["envelope"]
+    envelope = dsse.Envelope.sign(payload, signing("identity"), carry_key=carried)
+    assert envelope.to_bytes().decode() == case["envelope"]
+    read = dsse.Envelope.parse(case["envelope"])
+    assert read == envelope
+    ring = {public("identity").keyid: public("identity")}
+    assert read.verify(ring) == [public("identity").keyid]
+    statement = statements.parse(read.payload)
+    assert statement.digest == read.digest == case["digest"]
+    assert statement.kind == value["predicateType"]
+    if "compact" in case:
+        assert envelope.to_compact() == case["compact"]
+        assert dsse.Envelope.parse_compact(case["compact"]) == envelope
+
+
+@named(STATEMENT["refused_statements"])
+def test_what_is_no_statement_is_refused(case: dict[str, Any]) -> None:
+    assert code_of(statements.parse, case["payload"].encode()) == case["code"]
+
+
+@named(STATEMENT["envelopes"])
+def test_spellings_of_an_envelope_have_one_normal_form(case: dict[str, Any]) -> None:
+    envelope = dsse.Envelope.parse(case["envelope"])
+    assert envelope.to_bytes().decode() == case["normal"]
+    assert public("identity").keyid in envelope.verify({public("identity").keyid: public("identity")})
+
+
+@named(STATEMENT["refused_envelopes"])
+def test_a_wrong_envelope_is_refused(case: dict[str, Any]) -> None:
+    if "known" not in case:
+        assert code_of(dsse.Envelope.parse, case["envelope"]) == case["code"]
+        return
+    ring = keys.Keyring.of([public(name) for name in case["known"]])
+    assert code_of(dsse.Envelope.parse(case["envelope"]).verify, ring) == case["code"]
+
+
+@pytest.mark.parametrize("case", STATEMENT["parents"], ids=lambda case: str(len(case["given"])))
+def test_parents_stand_inline_or_in_a_list(case: dict[str, Any]) -> None:
+    inline, listed = statements.split_parents(case["given"], statements.PARENTS_INLINE)
+    assert inline == case["inline"]
+    if "parentSet" not in case:
+        assert listed is None
+        return
+    assert listed is not None
+    found = {"count": len(json.loads(listed)), "sha256": digest.sha256_hex(listed), "size": len(listed)}
+    assert found == case["parentSet"]
+
+
+# -- log.json ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Iterator[Path]:
+    """An evidence folder, beside a home of this test alone."""
+    before = keys.home()
+    keys.set_home(tmp_path / "home")
+    folder = tmp_path / "evidence"
+    folder.mkdir()
+    yield folder
+    keys.set_home(before)
+
+
+def laid_out(place: Path, files: dict[str, str], folders: list[str] = []) -> Path:  # noqa: B006 - never changed
+    for name, data in files.items():
+        (place / name).parent.mkdir(exist_ok=True)
+        (place / name).write_bytes(base64.b64decode(data))
+    for name in folders:
+        (place / name).mkdir()
+    return place
+
+
+def keyring(names: list[str]) -> keys.Keyring:
+    """The keys named; `~name` is pinned by its fingerprint alone."""
+    ring = keys.Keyring.of([public(name) for name in names if not name.startswith("~")])
+    for name in names:
+        if name.startswith("~"):
+            ring.pin(LOG["keys"][name[1:]]["fingerprint"])
+    return ring
+
+
+@named(LOG["cases"])
+def test_evidence_gets_its_verdict(place: Path, case: dict[str, Any]) -> None:
+    laid_out(place, case["files"], case.get("folders", []))
+    for head in case.get("heads", []):
+        where = FolderStore(place).uri if head["evidence"] == "." else head["evidence"]
+        keys.remember_head(**head | {"evidence": where})
+    found = counterfoil.verify(place, keyring=keyring(case["keyring"]))
+    assert (found.verdict, [one.code for one in found.findings]) == (case["verdict"], case["findings"])
+    assert [one.code for one in found.notes] == case.get("notes", [])
+    assert {name: found.counts[name] for name in case.get("counts", {})} == case.get("counts", {})
+    assert all(one.hint for one in found.findings if one.verdict in ("broken", "cannot-tell"))
+
+
+@pytest.fixture
+def complete(place: Path) -> Path:
+    return laid_out(place, LOG["complete"]["files"])
+
+
+def test_the_complete_log_is_intact(complete: Path) -> None:
+    found = counterfoil.verify(complete, keyring=keyring(["identity", "peer"]))
+    assert (found.verdict, found.findings, found.notes) == ("intact", [], [])
+    bodies = [json.loads(one["text"])["body"] for one in LOG["complete"]["entries"]]
+    assert found.counts == {
+        "records": sum("content" in body for body in bodies),
+        "statements": sum("payload" in body for body in bodies),
+        "logs": 1,
+        "runs": len(LOG["complete"]["content_roots"]),
+        "handoffs": 2,
+        "blobs": len(LOG["complete"]["blobs"]),
+        "losses": 0,
+        "open": 0,
+        "tail": 0,
+    }
+
+
+def test_the_complete_log_is_read_as_it_was_made(complete: Path) -> None:
+    reader = counterfoil.read(complete)
+    expected = LOG["complete"]
+    (name,) = reader.logs()
+    assert expected["origin"] == f"{public('identity').keyid}/{name}"
+    found = []
+    for entry in reader.entries():
+        text = log.entry_bytes(entry.body_bytes, entry.index, found[-1]["digest"] if found else log.ZERO)
+        leaf = tree.leaf_hash(text).hex()
+        found.append({"digest": entry.digest, "index": entry.index, "leaf": leaf, "text": text.decode()})
+    assert found == expected["entries"]
+    assert dict(reader.blobs()) == expected["blobs"]
+    assert {run.id: run.content_root for run in reader.runs()} == expected["content_roots"]
+    for sha256, size in expected["blobs"].items():
+        data = reader.blob(sha256)
+        assert (digest.sha256_hex(data), len(data)) == (sha256, size)
+
+
+def test_the_checkpoints_of_the_complete_log_hold(complete: Path) -> None:
+    expected = LOG["complete"]
+    leaves = [bytes.fromhex(one["leaf"]) for one in expected["entries"]]
+    assert expected["vkey"] == notes.vkey(expected["origin"], public("identity"))
+    for one in expected["checkpoints"]:
+        assert tree.root_of(leaves[: one["size"]]).hex() == one["root"]
+        checkpoint = notes.parse_own_checkpoint(one["note"].encode(), expected["vkey"])
+        assert (checkpoint.origin, checkpoint.size, checkpoint.root.hex()) == (
+            expected["origin"],
+            one["size"],
+            one["root"],
+        )
+    seen = [one for one in log.LogScan(FolderStore(complete), "00000000000000a1").events()]
+    passed = [one for one in seen if isinstance(one, log.CheckpointSeen)]
+    assert [(one.note.decode(), one.size, one.root.hex(), one.stored_ok) for one in passed] == [
+        (one["note"], one["size"], one["root"], True) for one in expected["checkpoints"]
+    ]
+
+
+def test_the_chunks_of_the_complete_log_are_found(complete: Path) -> None:
+    found = []
+    for number, path in enumerate(sorted(complete.glob("*/*.seg"))):
+        with path.open("rb") as file:
+            for chunk in segments.read_chunks(file, where=""):
+                items = [
+                    {"kind": item.kind, "sha256": digest.sha256_hex(item.data), "size": len(item.data)}
+                    for item in segments.items(chunk, where="")
+                ]
+                found.append(
+                    {
+                        "end": chunk.end,
+                        "form": chunk.form,
+                        "items": items,
+                        "raw": len(chunk.data),
+                        "segment": number,
+                        "start": chunk.start,
+                    }
+                )
+    assert found == LOG["complete"]["chunks"]
+
+
+@pytest.mark.parametrize("case", LOG["streams"], ids=lambda case: str(len(case["parts"])))
+def test_a_compressed_stream_is_read(case: dict[str, Any]) -> None:
+    data = b"".join(base64.b64decode(chunk) for chunk in case["chunks"])
+    chunks = list(segments.read_chunks(io.BytesIO(data), where=""))
+    assert [chunk.data.decode() for chunk in chunks] == case["parts"]
+    assert [chunk.form for chunk in chunks] == [1] + [2] * (len(chunks) - 1)
+
+
+def test_a_writer_goes_on_with_a_log_like_this(complete: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from counterfoil.recorder import Recorder
+
+    monkeypatch.setattr(keys, "load_or_create_identity", lambda: signing("identity"))
+    recorder = Recorder(complete)
+    root = recorder.start("invoke_workflow", "more", actor=("more",), request=recorder.value({"n": 1}))
+    recorder.end(root, response=recorder.value("done"))
+    recorder.close()
+    assert [path.name for path in sorted(complete.glob("*/*"))] == [
+        f"{number:08d}.seg" for number in range(4)
+    ]
+    found = counterfoil.verify(complete, keyring=keyring(["identity", "peer"]))
+    assert (found.verdict, found.counts["runs"]) == ("intact", 3)

@@ -1,0 +1,332 @@
+"""Statements and envelopes of one fixed key, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final
+
+from making import formats
+from making.formats import b64, jcs, sha256
+from making.logs import ACTOR, AT, IDENTITY, KEYS, LOG, PEER, RUN, STRANGER
+
+ISSUED: Final = AT // 1000
+PAYLOAD: Final = b"The report is done. " * 20
+SUBJECT: Final = {"digest": {"counterfoil-v1": sha256(PAYLOAD)}, "name": "payload"}
+CONTENT: Final = {
+    "basis": "observed",
+    "from": ["writer"],
+    "kind": "edge",
+    "payload": sha256(PAYLOAD),
+    "to": "reviewer",
+}
+HANDOFF: Final[dict[str, Any]] = {
+    "content": CONTENT,
+    "exact": True,
+    "issued": ISSUED,
+    "parents": [],
+    "payload": {"media": formats.TEXT, "size": len(PAYLOAD)},
+    "proof": "recorded",
+    "sender": {"actor": "team", "key": IDENTITY.keyid},
+}
+ORIGIN: Final = f"{IDENTITY.keyid}/{LOG}"
+HEAD: Final = {"origin": ORIGIN, "root": "a" * 64, "size": 7}
+RECEIPT: Final[dict[str, Any]] = {
+    "checks": ["signature", "statement"],
+    "handoff": "9" * 64,
+    "issued": ISSUED,
+    "sender": {"actor": "counter", "key": IDENTITY.keyid},
+    "status": "accepted",
+}
+RECEIVED: Final = {"digest": {"sha256": "9" * 64}, "name": "handoff"}
+BINDING: Final[dict[str, Any]] = {
+    "actor": "team/writer",
+    "issued": ISSUED,
+    "key": ACTOR.keyid,
+    "origin": ORIGIN,
+    "spki": b64(ACTOR.spki),
+}
+BOUND: Final = {"digest": {"sha256": ACTOR.keyid}, "name": "team/writer"}
+
+
+def statements() -> list[dict[str, Any]]:
+    """One of each kind, small and with every member."""
+    full = {
+        **HANDOFF,
+        "audience": "counter",
+        "call": "c" * 32,
+        "content": {
+            **CONTENT,
+            "parents": [{"address": "invoke_workflow:team/step:writer@1", "rel": "control"}],
+        },
+        "exact": False,
+        "expires": ISSUED + 300_000,
+        "nonce": "5" * 32,
+        "own": HEAD,
+        "parents": [{"digest": "7" * 64, "rel": "control"}, {"digest": "8" * 64, "rel": "data"}],
+        "proof": "countersigned",
+        "reason": "the node could read all of these",
+        "run": RUN,
+        "seen": [{**HEAD, "origin": f"{PEER.keyid}/{'c' * 16}"}],
+    }
+    many = {**HANDOFF, "parentSet": {"count": 17, "sha256": "b" * 64, "size": 1649}}
+    refused = {
+        **RECEIPT,
+        "checks": [],
+        "nonce": "5" * 32,
+        "own": HEAD,
+        "reason": "CF-HANDOFF-015 expired",
+        "run": RUN,
+        "status": "refused",
+    }
+    both = {"digest": {**SUBJECT["digest"], "sha256": sha256(PAYLOAD)}, "name": "payload"}
+    listed = [
+        ("a handoff", "handoff", SUBJECT, HANDOFF, False),
+        ("a handoff with every member, its key carried along", "handoff", both, full, True),
+        ("a handoff with many parents", "handoff", SUBJECT, many, False),
+        ("a receipt", "receipt", RECEIVED, RECEIPT, False),
+        ("a receipt with every member", "receipt", RECEIVED, refused, False),
+        ("a binding", "binding", BOUND, BINDING, False),
+    ]
+    return [signed(*one) for one in listed]
+
+
+def signed(
+    name: str, kind: str, subject: dict[str, Any], predicate: dict[str, Any], carry: bool
+) -> dict[str, Any]:
+    """A statement and its envelope."""
+    payload = formats.statement(kind, subject, predicate)
+    envelope = formats.envelope(payload, IDENTITY, carry=carry)
+    out = {
+        "digest": sha256(payload),
+        "envelope": jcs(envelope).decode(),
+        "name": name,
+        "pae": formats.pae(payload).hex(),
+        "payload": payload.decode(),
+    }
+    if not carry:
+        parts = (payload, IDENTITY.sign(formats.pae(payload)), bytes.fromhex(IDENTITY.keyid))
+        out["compact"] = ".".join(b64(part).replace("+", "-").replace("/", "_").rstrip("=") for part in parts)
+    return out
+
+
+def refused_statements() -> list[dict[str, Any]]:
+    """Payloads that are signed well and yet no statement of this profile."""
+    good = formats.statement("handoff", SUBJECT, HANDOFF)
+
+    def made(predicate: Any = HANDOFF, subject: Any = SUBJECT, kind: str = "handoff") -> bytes:
+        return formats.statement(kind, subject, predicate)
+
+    def without(member: str) -> bytes:
+        return made({name: value for name, value in HANDOFF.items() if name != member})
+
+    def content(**changes: Any) -> bytes:
+        return made({**HANDOFF, "content": {**CONTENT, **changes}})
+
+    value = json.loads(good)
+    deep: Any = 1
+    for _ in range(15):
+        deep = [deep]
+    listed: list[tuple[str, bytes, str]] = [
+        ("longer than 8 KiB", made({**HANDOFF, "reason": "x" * 8192}), "CF-STMT-001"),
+        ("white space", good + b"\n", "CF-STMT-002"),
+        (
+            "members out of order",
+            good.replace(b'{"_type":"https://in-toto.io/Statement/v1",', b"{")[:-1]
+            + b',"_type":"https://in-toto.io/Statement/v1"}',
+            "CF-STMT-002",
+        ),
+        ("a key twice", good.replace(b'"exact":true', b'"exact":true,"exact":true'), "CF-STMT-002"),
+        (
+            "an integer beyond 2^53-1",
+            made({**HANDOFF, "issued": 0}).replace(b'"issued":0', b'"issued":9007199254740992'),
+            "CF-STMT-002",
+        ),
+        ("nested 17 levels deep", made({**HANDOFF, "x": deep}), "CF-STMT-002"),
+        ("no JSON", b"handoff", "CF-STMT-002"),
+        ("a list", b"[]", "CF-STMT-003"),
+        ("a further member", jcs({**value, "x": 1}), "CF-STMT-003"),
+        ("Statement v0.1", jcs({**value, "_type": "https://in-toto.io/Statement/v0.1"}), "CF-STMT-003"),
+        ("null", made({**HANDOFF, "nonce": None}), "CF-STMT-006"),
+        ("a float", made({**HANDOFF, "issued": 1.5}), "CF-STMT-006"),
+        ("an unknown kind", made(kind="gift"), "CF-STMT-004"),
+        ("a later version", good.replace(b"handoff:v0", b"handoff:v9"), "CF-STMT-004"),
+        ("another prefix", good.replace(b"urn:counterfoil", b"urn:counterfeit"), "CF-STMT-004"),
+        ("no subject", jcs({**value, "subject": []}), "CF-STMT-005"),
+        ("two subjects", jcs({**value, "subject": [SUBJECT, SUBJECT]}), "CF-STMT-005"),
+        ("a subject of another name", made(subject={**SUBJECT, "name": "file"}), "CF-STMT-005"),
+        ("a subject without digest", made(subject={"name": "payload"}), "CF-STMT-005"),
+        (
+            "a subject with plain sha256 only",
+            made(subject={"digest": {"sha256": "0" * 64}, "name": "payload"}),
+            "CF-STMT-005",
+        ),
+        ("a digest in capitals", content(payload="A" * 64), "CF-STMT-005"),
+        ("a digest that is short", content(payload="a" * 63), "CF-STMT-005"),
+        ("a digest with a newline", content(payload="a" * 64 + "\n"), "CF-STMT-005"),
+        ("an unknown member", made({**HANDOFF, "ext": {}}), "CF-STMT-005"),
+        ("an unknown member of the content", content(why="x"), "CF-STMT-005"),
+        ("without its sender", without("sender"), "CF-STMT-005"),
+        ("without parents", without("parents"), "CF-STMT-005"),
+        (
+            "17 parents inline",
+            made({**HANDOFF, "parents": [{"digest": sha256(b"%d" % n), "rel": "data"} for n in range(17)]}),
+            "CF-STMT-005",
+        ),
+        (
+            "an unknown relation",
+            made({**HANDOFF, "parents": [{"digest": "0" * 64, "rel": "cause"}]}),
+            "CF-STMT-005",
+        ),
+        ("an unknown kind of handoff", content(kind="shout"), "CF-STMT-005"),
+        ("an unknown basis", content(basis="guessed"), "CF-STMT-005"),
+        ("from nobody", content(**{"from": []}), "CF-STMT-005"),
+        ("from a text", content(**{"from": "writer"}), "CF-STMT-005"),
+        ("to nobody", content(to=""), "CF-STMT-005"),
+        ("an actor of 1,025 characters", content(to="x" * 1025), "CF-STMT-005"),
+        ("exact as a number", made({**HANDOFF, "exact": 1}), "CF-STMT-005"),
+        ("issued as a text", made({**HANDOFF, "issued": "1790000000000"}), "CF-STMT-005"),
+        ("issued as true", made({**HANDOFF, "issued": True}), "CF-STMT-005"),
+        ("issued before 1970", made({**HANDOFF, "issued": -1}), "CF-STMT-005"),
+        ("a nonce of 16 digits", made({**HANDOFF, "nonce": "5" * 16}), "CF-STMT-005"),
+        ("a head of size 0", made({**HANDOFF, "own": {**HEAD, "size": 0}}), "CF-STMT-005"),
+        ("an unknown status", made({**RECEIPT, "status": "read"}, RECEIVED, "receipt"), "CF-STMT-005"),
+        ("a receipt for a handoff's members", made(HANDOFF, SUBJECT, "receipt"), "CF-STMT-005"),
+        (
+            "a binding without origin",
+            made({k: v for k, v in BINDING.items() if k != "origin"}, BOUND, "binding"),
+            "CF-STMT-005",
+        ),
+    ]
+    return [{"code": code, "name": name, "payload": payload.decode()} for name, payload, code in listed]
+
+
+def envelopes() -> list[dict[str, Any]]:
+    """Spellings of one envelope: all are read as the same normal form."""
+    payload = formats.statement("handoff", SUBJECT, {**HANDOFF, "reason": "\u00ff\u00fe?>~ \u7fff\u6bff"})
+    normal = formats.envelope(payload, IDENTITY)
+    two = formats.envelope(payload, IDENTITY, PEER)
+    url = json.loads(json.dumps(normal).replace("+", "-"))
+    url["payload"] = normal["payload"].replace("+", "-").replace("/", "_")
+    url["signatures"][0]["sig"] = normal["signatures"][0]["sig"].replace("+", "-").replace("/", "_")
+    url["payloadType"] = formats.PAYLOAD_TYPE
+    assert url["payload"] != normal["payload"]
+    more = {**normal, "alg": "none", "signatures": [{**normal["signatures"][0], "cert": "x"}]}
+    turned = {**two, "signatures": two["signatures"][::-1]}
+    listed = [
+        ("white space", json.dumps(normal, indent=1), normal),
+        ("base64url", json.dumps(url), normal),
+        ("unknown members", json.dumps(more), normal),
+        ("signatures in another order", json.dumps(turned), two),
+    ]
+    return [{"envelope": text, "name": name, "normal": jcs(form).decode()} for name, text, form in listed]
+
+
+def refused_envelopes() -> list[dict[str, Any]]:
+    """Envelopes that are refused: as texts, or when the keys named are all that is known."""
+    payload = formats.statement("handoff", SUBJECT, HANDOFF)
+    normal = formats.envelope(payload, IDENTITY)
+    signature = normal["signatures"][0]
+    sign = IDENTITY.sign
+
+    def with_(**changes: Any) -> str:
+        return jcs({**normal, **changes}).decode()
+
+    def one(**changes: Any) -> str:
+        return with_(signatures=[{**signature, **changes}])
+
+    texts: list[tuple[str, str, str]] = [
+        ("no JSON", "envelope", "CF-DSSE-002"),
+        ("a list", "[]", "CF-DSSE-002"),
+        ("a key twice", with_()[:-1] + ',"payload":"QQ=="}', "CF-DSSE-002"),
+        (
+            "without payload type",
+            jcs({k: v for k, v in normal.items() if k != "payloadType"}).decode(),
+            "CF-DSSE-002",
+        ),
+        ("an empty payload", with_(payload=""), "CF-DSSE-004"),
+        ("another payload type", with_(payloadType="application/vnd.in-toto+dsse"), "CF-DSSE-003"),
+        ("a payload type in capitals", with_(payloadType=formats.PAYLOAD_TYPE.upper()), "CF-DSSE-003"),
+        (
+            "base64 with white space",
+            with_(payload=normal["payload"][:8] + "\n" + normal["payload"][8:]),
+            "CF-DSSE-004",
+        ),
+        ("base64 without padding", with_(payload="QQ"), "CF-DSSE-004"),
+        ("base64 with bits left over", with_(payload="QR=="), "CF-DSSE-004"),
+        ("both alphabets in one text", with_(payload="+_AA"), "CF-DSSE-004"),
+        ("no signature", with_(signatures=[]), "CF-DSSE-005"),
+        (
+            "five signatures",
+            with_(signatures=[{"keyid": f"k{n}", "sig": signature["sig"]} for n in range(5)]),
+            "CF-DSSE-005",
+        ),
+        ("a keyid twice", with_(signatures=[signature, signature]), "CF-DSSE-005"),
+        ("without keyid", with_(signatures=[{"sig": signature["sig"]}]), "CF-DSSE-005"),
+        ("an empty keyid", one(keyid=""), "CF-DSSE-005"),
+        ("a keyid with a space", one(keyid="a b"), "CF-DSSE-005"),
+        ("a keyid of 129 characters", one(keyid="k" * 129), "CF-DSSE-005"),
+        ("a carried key that is too long", one(spki="A" * 257), "CF-DSSE-005"),
+        ("a carried key that is no base64", one(spki="?"), "CF-DSSE-004"),
+        ("larger than 64 KiB", with_(payload="QUFB" * 16385), "CF-DSSE-001"),
+    ]
+    other = formats.statement("handoff", SUBJECT, {**HANDOFF, "exact": False})
+    weak = {"keyid": STRANGER.keyid, "sig": b64(sign(formats.pae(payload)))}
+    plain = {**signature, "sig": b64(sign(payload))}
+    known: list[tuple[str, str, list[str], str]] = [
+        ("nobody known signed", with_(), ["peer"], "CF-DSSE-010"),
+        ("no key is known", with_(), [], "CF-DSSE-010"),
+        ("a signature over another payload", with_(payload=b64(other)), ["identity"], "CF-DSSE-011"),
+        ("a signature over the payload itself", with_(signatures=[plain]), ["identity"], "CF-DSSE-011"),
+        (
+            "a signature under another keyid",
+            with_(signatures=[weak]),
+            ["identity", "stranger"],
+            "CF-DSSE-011",
+        ),
+        (
+            "a signature of 63 bytes",
+            one(sig=b64(sign(formats.pae(payload))[:63])),
+            ["identity"],
+            "CF-DSSE-011",
+        ),
+        ("a signature of zeros", one(sig=b64(bytes(64))), ["identity"], "CF-DSSE-011"),
+        ("a carried key that is not pinned", one(spki=b64(IDENTITY.spki)), ["peer"], "CF-DSSE-010"),
+    ]
+    return [
+        *({"code": code, "envelope": text, "name": name} for name, text, code in texts),
+        *({"code": code, "envelope": text, "known": keys, "name": name} for name, text, keys, code in known),
+    ]
+
+
+def parents() -> list[dict[str, Any]]:
+    """Parents, sorted and each once; more than 16 stand in a list of their own."""
+    few = [
+        {"digest": "b" * 64, "rel": "data"},
+        {"digest": "a" * 64, "rel": "return"},
+        {"digest": "a" * 64, "rel": "call"},
+    ]
+    many = [{"digest": sha256(b"%d" % number), "rel": "control"} for number in range(17)]
+    out: list[dict[str, Any]] = []
+    for given in ([*few, few[0]], many[:16], many):
+        unique = {(one["digest"], one["rel"]) for one in given}
+        listed = [{"digest": digest, "rel": rel} for digest, rel in sorted(unique)]
+        case: dict[str, Any] = {"given": given, "inline": listed}
+        if len(listed) > 16:
+            text = jcs(listed)
+            case["inline"] = []
+            case["parentSet"] = {"count": len(listed), "sha256": sha256(text), "size": len(text)}
+        out.append(case)
+    return out
+
+
+def build() -> dict[str, Any]:
+    """The file."""
+    return {
+        "envelopes": envelopes(),
+        "keys": {name: key.to_json() for name, key in KEYS.items()},
+        "parents": parents(),
+        "payload": PAYLOAD.decode(),
+        "refused_envelopes": refused_envelopes(),
+        "refused_statements": refused_statements(),
+        "statements": statements(),
+    }
