@@ -10,8 +10,8 @@ import pytest
 
 sys.path.append(str(Path(__file__).resolve().parent))
 
-import counterfoil  # noqa: E402
-from counterfoil_langchain import Handler  # noqa: E402
+import counterfoil
+from counterfoil_langchain import Handler
 
 
 @pytest.fixture

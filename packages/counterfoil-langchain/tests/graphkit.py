@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import operator
-import threading
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
@@ -15,13 +15,13 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, AIMessageChunk, ToolMessage
 from langchain_core.messages.tool import tool_call_chunk
 from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
-from langchain_core.runnables import RunnableConfig
-from langchain_core.tools import BaseTool, tool
+from langchain_core.runnables import RunnableConfig, RunnableLambda
+from langchain_core.tools import BaseTool, InjectedToolCallId, tool
 from langchain_core.utils.function_calling import convert_to_openai_tool
-from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END, START, MessagesState, StateGraph
 from langgraph.prebuilt import ToolNode
-from langgraph.types import Command, RetryPolicy, Send, interrupt
+from langgraph.types import Command
+from pydantic import Field
 
 import counterfoil
 from counterfoil.reader import Reader
@@ -51,11 +51,10 @@ class Scripted(BaseChatModel):
     model_name: str = "scripted-1"
     temperature: float = 0.5
     seed: int = 42
-    script: list[Any] = []
+    script: list[Any] = Field(default_factory=list)
     wait: float = 0.0
-    extra: dict[str, Any] = {}
-    said: list[int] = []
-    lock: Any = None
+    extra: dict[str, Any] = Field(default_factory=dict)
+    said: list[int] = Field(default_factory=list)
 
     @property
     def _llm_type(self) -> str:
@@ -113,8 +112,6 @@ class Scripted(BaseChatModel):
 
 def pieces(message: AIMessage) -> Iterator[AIMessageChunk]:
     """A message as a provider streams it."""
-    import json
-
     words = str(message.content).split(" ") if message.content else []
     for at, word in enumerate(words):
         yield AIMessageChunk(content=word if at == len(words) - 1 else word + " ")
@@ -140,8 +137,6 @@ def agent(name: str, *script: Any, tools: Sequence[BaseTool] = (), wait: float =
     async def acall(state: MessagesState, config: RunnableConfig) -> dict[str, Any]:
         return {"messages": [await bound.ainvoke(state["messages"], config)]}
 
-    from langchain_core.runnables import RunnableLambda
-
     graph = StateGraph(MessagesState)
     graph.add_node("model", RunnableLambda(call, acall))
     graph.add_edge(START, "model")
@@ -156,7 +151,6 @@ def agent(name: str, *script: Any, tools: Sequence[BaseTool] = (), wait: float =
 
 def transfer(to: str, graph: str | None = Command.PARENT) -> BaseTool:
     """A handoff tool as the swarm and supervisor libraries have it."""
-    from langchain_core.tools import InjectedToolCallId
 
     def hand_over(tool_call_id: Annotated[str, InjectedToolCallId]) -> Command[Any]:
         """Transfer."""
@@ -223,11 +217,13 @@ def counted(reader: Reader) -> Counter[tuple[str, str, str]]:
     return Counter((call.op, call.name, call.status) for call in reader.calls())
 
 
+def row_names(reader: Reader) -> list[tuple[str, str]]:
+    """(op, name) of each call in the order they started."""
+    return [(call.op, call.name) for call in reader.calls()]
+
+
 class Numbers(TypedDict):
     """State of a map-reduce graph."""
 
     n: int
     out: Annotated[list[Any], operator.add]
-
-
-__all__ = [name for name in dir() if not name.startswith("_")]

@@ -13,9 +13,12 @@ from making.log_complete import received
 from making.logs import ACTOR, IDENTITY, OTHER, RUN, STRANGER, Log
 
 
-def handoff(log: Log, *, key: Key = ACTOR, names: Key | None = None, **changes: Any) -> str:
+def handoff(
+    log: Log, *, key: Key = ACTOR, names: Key | None = None, stored: bool = True, **changes: Any
+) -> str:
     """An observed edge inside the process, signed for `team`."""
-    payload = log.value({"draft": 1})
+    draft = {"draft": 1}
+    payload = log.value(draft) if stored else formats.Blobs().reference(draft)
     predicate = {
         "content": {
             "basis": "observed",
@@ -43,6 +46,19 @@ def bound(**changes: Any) -> Log:
     return log
 
 
+def listing(*, count: int = 17, missing: str | None = None, rel: str = "control") -> Log:
+    """A handoff with 17 parents."""
+    log = bound()
+    content = {"name": "n", "op": "custom", "phase": "point"}
+    digests = [log.record(content, {"at": log.now()}) for _ in range(17)]
+    if missing is not None:
+        digests[0] = missing
+    listed = jcs([{"digest": digest, "rel": rel} for digest in sorted(digests)])
+    log.blob(listed)
+    handoff(log, parentSet={"count": count, "sha256": sha256(listed), "size": len(listed)})
+    return log
+
+
 def statement_cases() -> Iterator[Case]:
     """Every rule for statements inside a log."""
     log = bound()
@@ -56,6 +72,13 @@ def statement_cases() -> Iterator[Case]:
         "a peer pinned by fingerprint, its key carried along", whole, "intact", [], ("identity", "~peer")
     )
     yield Case("a peer that is not pinned", whole, "cannot-tell", ["CF-VERIFY-042"], ("identity",))
+    log = begun()
+    received(log, carry=False)
+    alone = ending(log).evidence()
+    keyring = ("identity", "~peer")
+    yield Case(
+        "a peer pinned by fingerprint, no key carried", alone, "cannot-tell", ["CF-VERIFY-042"], keyring
+    )
 
     log = begun()
     received(log, by=STRANGER)
@@ -84,12 +107,23 @@ def statement_cases() -> Iterator[Case]:
     log = bound()
     handoff(log, parentSet={"count": 17, "sha256": "0" * 64, "size": 99})
     yield broken("a list of parents that is not there", ending(log), "CF-VERIFY-045")
+    yield Case("a list of parents", ending(listing()).evidence(), "intact", [])
+    yield broken("a list of parents that says another count", ending(listing(count=18)), "CF-VERIFY-045")
+    yield broken(
+        "a list of parents, one of them not there", ending(listing(missing="0" * 64)), "CF-VERIFY-045"
+    )
+    yield broken("a list of parents with an unknown relation", ending(listing(rel="cause")), "CF-VERIFY-045")
     log = bound()
-    digests = [sha256(b"%d" % number) for number in range(17)]
-    listed = jcs([{"digest": digest, "rel": "control"} for digest in sorted(digests)])
-    log.blob(listed)
-    handoff(log, parentSet={"count": 17, "sha256": sha256(listed), "size": len(listed)})
-    yield Case("a list of parents", ending(log).evidence(), "intact", [])
+    handoff(log, stored=False)
+    yield broken("a handoff whose payload is not there", ending(log), "CF-VERIFY-046")
+    log = bound()
+    log.checkpoint()
+    last = log.checkpoints[0]
+    handoff(log, own={"origin": log.origin, "root": last["root"], "size": last["size"]})
+    yield Case("a handoff that names the last checkpoint", ending(log).evidence(), "intact", [])
+    log = bound()
+    handoff(log, own={"origin": log.origin, "root": "0" * 64, "size": 1})
+    yield broken("a handoff that names a checkpoint that never was", ending(log), "CF-VERIFY-047")
 
     yield broken("a binding by another key", ending(bound(by=STRANGER)), "CF-DSSE-010")
     log = bound()

@@ -7,7 +7,6 @@ no usage.
 
 from __future__ import annotations
 
-import marshal
 import sys
 from collections.abc import Callable
 from typing import Any, Final
@@ -15,6 +14,7 @@ from typing import Any, Final
 from langchain_core.messages import BaseMessage, RemoveMessage
 
 from counterfoil import values
+from counterfoil.capture import content_key
 from counterfoil_langchain import redact
 
 __all__ = ["control", "encode_message", "message_key", "raw_of", "register", "write_message"]
@@ -36,10 +36,6 @@ _KNOWN: Final = _VOLATILE | {
 }
 _CARRIED: Final = frozenset({"tool_call", "tool_use", "function_call", "tool_call_chunk"})
 """Content blocks that repeat what ``tool_calls`` says."""
-
-_JSON: Final = frozenset({str, int, float, bool, type(None)})
-
-_MANY: Final = 5_000
 
 Go = Callable[[object], object]
 
@@ -190,10 +186,7 @@ def _image(block: dict[str, Any]) -> dict[str, Any]:
 
 
 def message_key(message: Any) -> object:
-    """A key that is equal only for messages of equal normal form, or None when there is no cheap one.
-
-    ``marshal`` (version 2) is exact for JSON types: unlike JSON it keeps 1, 1.0 and True, NaN and tuples apart.
-    """
+    """A key that is equal only for messages of equal normal form, or None when there is no cheap one."""
     fields = message.__dict__
     if fields.get("artifact") is not None or getattr(message, "__pydantic_extra__", None):
         return None
@@ -222,23 +215,13 @@ def message_key(message: Any) -> object:
 
 
 def _packed(value: object) -> bytes | None:
-    """Exact bytes of a JSON value; ValueError for others (marshal takes an array for bytes)."""
+    """Exact bytes of a JSON value; ValueError for others."""
     if not value:
         return None
-    stack, seen = [value], 0
-    while stack:
-        one = stack.pop()
-        seen += 1
-        if seen > _MANY:  # or a cycle
-            raise ValueError
-        if type(one) is dict:
-            stack.extend(one.keys())
-            stack.extend(one.values())
-        elif type(one) is list:
-            stack.extend(one)
-        elif type(one) not in _JSON:
-            raise ValueError
-    return marshal.dumps(value, 2)  # type: ignore[arg-type]
+    key = content_key(value)
+    if key is None:
+        raise ValueError
+    return key
 
 
 def raw_of(message: Any) -> dict[str, Any]:

@@ -24,7 +24,7 @@ def model_name(params: dict[str, Any], metadata: dict[str, Any]) -> str:
     return found if isinstance(found, str) else ""
 
 
-def _settings(params: dict[str, Any], metadata: dict[str, Any], redactor: Redactor) -> dict[str, Any]:
+def _settings(params: dict[str, Any], metadata: dict[str, Any]) -> dict[str, Any]:
     """The model, what it was told beside the messages, and the tool definitions it was offered."""
     dropped = {"_type", "tools", *(name for name in _NAMES if isinstance(params.get(name), str))}
     tools = params.get("tools")
@@ -33,13 +33,13 @@ def _settings(params: dict[str, Any], metadata: dict[str, Any], redactor: Redact
         dropped.add("functions")
     out: dict[str, Any] = {
         "model": model_name(params, metadata),
-        "params": redactor.clean({key: value for key, value in params.items() if key not in dropped}),
+        "params": {key: value for key, value in params.items() if key not in dropped},
     }
     provider = metadata.get("ls_provider")
     if isinstance(provider, str):
         out["provider"] = provider
     if tools:
-        out["tools"] = redactor.clean(tools)
+        out["tools"] = tools
     return out
 
 
@@ -52,7 +52,8 @@ def chat_request(
 ) -> Any:
     """Reference of ``{"messages", "model", "params", "provider", "tools"}``; ``messages`` is one list a prompt."""
     capture = recorder.capture
-    parts = {key: capture.cached(value) for key, value in _settings(params, metadata, redactor).items()}
+    settled = {key: redactor.settle(value) for key, value in _settings(params, metadata).items()}
+    parts = {key: capture.cached(value, known) for key, (value, known) in settled.items()}
     parts["messages"] = capture.reduce(messages[0]) if len(messages) == 1 else capture.reduce(messages)
     return capture.composed(parts)
 
@@ -65,7 +66,7 @@ def text_request(
     redactor: Redactor,
 ) -> Any:
     """Reference of ``{"model", "params", "prompts", "provider"}``."""
-    return recorder.value({**_settings(params, metadata, redactor), "prompts": list(prompts)})
+    return recorder.value({**redactor.clean(_settings(params, metadata)), "prompts": list(prompts)})
 
 
 def chat_response(recorder: Recorder, result: Any, redactor: Redactor) -> tuple[Any, dict[str, Any]]:

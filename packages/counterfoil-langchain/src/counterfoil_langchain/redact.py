@@ -5,12 +5,12 @@ Prompts, messages and tool data are kept as they are. What is replaced leaves ``
 
 from __future__ import annotations
 
-import marshal
 import sys
 from collections.abc import Iterable
 from typing import Any, Final
 
 from counterfoil import values
+from counterfoil.capture import content_key
 
 __all__ = ["Redacted", "Redactor", "register", "register_components"]
 
@@ -97,22 +97,25 @@ class Redactor:
             return rule
 
     def clean(self, value: Any) -> Any:
-        """A copy with credential values replaced; the value itself when there are none.
+        """A copy with credential values replaced; the value itself when there are none."""
+        return self.settle(value)[0]
 
-        What came before with nothing to hide is known by its content: settings come again with every call.
+    def settle(self, value: Any) -> tuple[Any, bytes | None]:
+        """``clean(value)`` and, when nothing was replaced in a JSON value, its content key.
+
+        What came before with nothing to hide is known by that key: settings come again with every call.
         """
-        try:
-            key = marshal.dumps(value, 2)
-        except ValueError:
-            return self._clean(value, 0, {}, names=False)
-        if key in self._harmless:
-            return value
+        key = content_key(value)
+        if key is None or key in self._harmless:
+            return (value if key is not None else self._clean(value, 0, {}, names=False)), key
         out = self._clean(value, 0, {}, names=False)
-        if out is value and len(key) < 1 << 20:
+        if out is not value:
+            return out, None
+        if len(key) < 1 << 20:
             if len(self._harmless) >= _MEMO:
                 self._harmless.clear()
             self._harmless[key] = None
-        return out
+        return out, key
 
     def _clean(self, value: Any, depth: int, seen: dict[int, Any], *, names: bool) -> Any:
         kind = type(value)

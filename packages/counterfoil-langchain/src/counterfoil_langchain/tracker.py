@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-import secrets
+import random
 import sys
 import threading
 import weakref
@@ -29,6 +29,10 @@ _LATE: Final = 2_000
 
 _trackers: weakref.WeakKeyDictionary[Recorder, Tracker] = weakref.WeakKeyDictionary()
 _trackers_lock = threading.Lock()
+
+
+_masks: Final = random.Random(os.urandom(32))
+"""Makes call ids unique, not unguessable: one system call a run would cost more than the record."""
 
 
 def tracker_of(recorder: Recorder) -> Tracker:
@@ -259,7 +263,7 @@ class Tracker:
         if parent is None:
             parent = self._around(run_id)
         node = Node(run_id, parent, name, kind, metadata if isinstance(metadata, dict) else {})
-        node.mask = parent.mask if parent is not None else secrets.randbits(128)
+        node.mask = parent.mask if parent is not None else _masks.getrandbits(128)
         self._nodes[run_id] = node
         if parent is not None:
             parent.children[run_id] = node
@@ -297,6 +301,7 @@ class Tracker:
 
 
 def _forget_in_child() -> None:
+    _masks.seed(os.urandom(32))
     global _trackers_lock
     _trackers_lock = threading.Lock()
     for tracker in list(_trackers.values()):

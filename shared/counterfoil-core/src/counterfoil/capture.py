@@ -27,8 +27,10 @@ from counterfoil.digest import (
     sha256_hex,
 )
 
-__all__ = ["Capture"]
+__all__ = ["Capture", "content_key"]
 
+_KEYED: Final = 20_000
+"""Parts of a value that is remembered by its content."""
 _WALK_DEPTH: Final = 60
 _WALK_NODES: Final = values.MAX_NODES // 2
 _MEMO_DEPTH: Final = 16
@@ -50,10 +52,23 @@ class Capture:
     """Encodes, reduces and hands blobs to ``sink``; safe to use from several threads.
 
     A ``sink`` that cannot take a blob calls ``forget``; ``holds`` tells whether it has one. ``hollow`` are the digests
-    of references under which something was not taken: who cites one would cite what nobody can read.
+    of references under which something was not taken: who cites one would cite what nobody can read. Until the first
+    ``forget`` every blob was taken, so nothing needs to be looked up; ``unsure`` tells that it does.
     """
 
-    __slots__ = ("_cached", "_elements", "_folds", "_holds", "_reducer", "_sink", "_spent", "_texts", "epoch", "hollow")
+    __slots__ = (
+        "_cached",
+        "_elements",
+        "_folds",
+        "_holds",
+        "_reducer",
+        "_sink",
+        "_spent",
+        "_texts",
+        "epoch",
+        "hollow",
+        "unsure",
+    )
 
     def __init__(self, sink: Sink, holds: Callable[[str], bool] = _always) -> None:
         self._sink = sink
@@ -61,17 +76,22 @@ class Capture:
         self._reducer = Reducer(sink)
         self.epoch = 0
         self.hollow: set[str] = set()
-        self.forget()
+        self.unsure = False
+        self._drop()
 
     def forget(self) -> None:
-        """Drop the memos (another log must get the blobs again)."""
+        """Drop the memos, because another log must get the blobs again; walks under way are done again."""
+        self._drop()
+        self.epoch += 1
+        self.unsure = True
+
+    def _drop(self) -> None:
         # Walks that have begun go on filling the old memos, so what they put there is never believed again.
         self._elements: dict[object, bytes] = {}
         self._folds: dict[tuple[str, bytes], tuple[str, int]] = {}
         self._texts: dict[str, bytes] = {}
         self._cached: dict[bytes, bytes] = {}
         self._spent = 0
-        self.epoch += 1
 
     def reference(self, obj: object) -> Reference:
         """Reference of any Python object, its blobs queued."""
@@ -81,27 +101,29 @@ class Capture:
         """RFC 8785 bytes of the reduced form of any Python object, its blobs queued."""
         return self._whole(lambda: self._reduce(obj), _cited)
 
-    def cached(self, obj: object) -> bytes:
+    def cached(self, obj: object, key: bytes | None = None) -> bytes:
         """As ``reduce``, remembered by content: for settings and tool definitions that come again with every call.
 
-        ``marshal`` (version 2) is exact for JSON types; objects with a buffer it would take for bytes are kept out.
+        ``key`` is ``content_key(obj)`` when the caller has it already.
         """
-        try:
-            key = marshal.dumps(obj, 2)  # type: ignore[arg-type]
-        except ValueError:
+        key = content_key(obj) if key is None else key
+        if key is None:
             return self.reduce(obj)
         memo = self._cached
         found = memo.get(key)
         if found is None:
             found = self.reduce(obj)
-            if _json_only(obj):
-                self._spend(len(key))
-                memo[key] = found
+            self._spend(len(key))
+            memo[key] = found
         return found
 
     def composed(self, parts: dict[str, bytes]) -> Reference:
         """Reference of an object whose values are reduced already; keys are ASCII and do not start with ``$``."""
         data = b"{" + b",".join(b'"%b":%b' % (key.encode(), parts[key]) for key in sorted(parts)) + b"}"
+        if not self.unsure:
+            ref = self._reducer.blob(data, MEDIA_JSON)
+            if not self.unsure:
+                return ref
         ref = self._whole(lambda: self._reducer.blob(data, MEDIA_JSON), lambda ref: [ref])
         # The parts were taken earlier, maybe by another log.
         if any(not self._holds(one.sha256) or one.sha256 in self.hollow for one in _cited(data)):
@@ -146,7 +168,7 @@ class Capture:
     def _spend(self, size: int) -> None:
         self._spent += size
         if self._spent > _MEMO_BYTES:
-            self._elements, self._folds, self._texts, self._cached, self._spent = {}, {}, {}, {}, 0
+            self._drop()
 
 
 _RETRY: Final = (_TooDeep, RuntimeError, LookupError)
@@ -304,10 +326,28 @@ def _cited(reduced: bytes) -> list[Reference]:
     return list(references_in(orjson.loads(reduced))) if b'"$ref"' in reduced else []
 
 
+def content_key(obj: object) -> bytes | None:
+    """Bytes that are equal only for equal JSON values (tuples told from lists); None for every other object.
+
+    ``marshal`` (version 2) is exact for JSON types. It is asked last: it would take buffers for bytes, and through
+    objects that hold each other it would walk for ever.
+    """
+    if not _json_only(obj):
+        return None
+    try:
+        return marshal.dumps(obj, 2)  # type: ignore[arg-type]
+    except ValueError:
+        return None
+
+
 def _json_only(obj: object) -> bool:
     stack: list[Any] = [obj]
+    left = _KEYED
     while stack:
         node = stack.pop()
+        left -= 1
+        if left < 0:  # too many to be settings, or a cycle
+            return False
         kind = type(node)
         if kind is dict:
             stack.extend(node)

@@ -25,9 +25,11 @@ __all__ = ["LogCheck"]
 _COMPOSITE: Final = (MEDIA_JSON, MEDIA_FOLD)
 _UNKNOWN: Final = frozenset({"CF-LOG-022", "CF-STMT-004"})
 """Codes that say: written by a newer version."""
+_ANY_SIZE: Final = -1
+"""Size in the reference to the node before, which a node of a message list does not tell."""
 _HEX64: Final = re.compile(r"[0-9a-f]{64}")
-_CITABLE: Final = re.compile(rb'[0-9a-f]{64}/[0-9a-f]{16}\n|\[\{"log":"')
-"""How a checkpoint begins, and a list of references to such: what a session cites of the other logs."""
+_CITABLE: Final = re.compile(rb'[0-9a-f]{64}/[0-9a-f]{16}\n|\[\{"log":"|\[\{"digest":"')
+"""How a checkpoint begins, a list of references to such (what a session cites of the other logs), a list of parents."""
 
 
 class LogCheck:
@@ -52,7 +54,7 @@ class LogCheck:
         self._vkey = ""
         self._bound: dict[str, tuple[str, keys.PublicKey]] = {}
         self._blobs: dict[bytes, int] = {}
-        self._hollow: set[str] = set()
+        self._hollow: dict[str, list[Reference]] = {}
         self._digests: set[bytes] = set()
         self._open: dict[str, str] = {}
         self._started: dict[str, int] = {}
@@ -61,6 +63,11 @@ class LogCheck:
         self._seen: list[tuple[str, bytes]] = []
         self._torn: Problem | None = None
         self._unended = 0
+
+    @property
+    def origin(self) -> str:
+        """Origin by the log's first session, empty before ``run``."""
+        return self._origin
 
     def run(self) -> list[Finding]:
         """Findings of this log, in the order of its entries."""
@@ -125,18 +132,38 @@ class LogCheck:
             value = orjson.loads(data)
         except orjson.JSONDecodeError:
             return
-        whole = all(self._there(ref) for ref in _inner(value))
+        cited = list(_inner(value))
         if data.startswith(b'{"add":') and type(value) is dict and value.get("parent"):
             parent = value["parent"]
-            known = type(parent) is str and _HEX64.fullmatch(parent) and bytes.fromhex(parent) in self._blobs
-            whole = whole and bool(known) and parent not in self._hollow
-        if not whole:
-            self._hollow.add(sha256)
+            if type(parent) is not str or not _HEX64.fullmatch(parent):
+                parent = "0" * 64
+            cited.append(Reference(parent, _ANY_SIZE, MEDIA_FOLD))
+        lacking = [ref for ref in cited if not self._there(ref)]
+        if lacking:
+            self._hollow[sha256] = lacking
 
     def _there(self, ref: Reference) -> bool:
-        if self._blobs.get(bytes.fromhex(ref.sha256)) != ref.size:
+        if self._lacks(ref):
             return False
-        return ref.media not in _COMPOSITE or ref.sha256 not in self._hollow
+        return ref.media not in _COMPOSITE or ref.sha256 not in self._hollow or self._filled(ref.sha256)
+
+    def _lacks(self, ref: Reference) -> bool:
+        found = self._blobs.get(bytes.fromhex(ref.sha256))
+        return found is None or ref.size not in (found, _ANY_SIZE)
+
+    def _filled(self, sha256: str) -> bool:
+        """Whether what a composite lacked is there now: its bytes may have come earlier, as somebody's text."""
+        stack = [sha256]
+        while stack:
+            lacking = self._hollow.get(stack[-1], [])
+            if any(self._lacks(ref) for ref in lacking):
+                return False
+            deeper = [ref.sha256 for ref in lacking if ref.media in _COMPOSITE and ref.sha256 in self._hollow]
+            if deeper:
+                stack += deeper
+            else:
+                self._hollow.pop(stack.pop(), None)
+        return True
 
     # -- entries ------------------------------------------------------------------------------------------------------
 
@@ -292,11 +319,12 @@ class LogCheck:
             self._say(inner.code, at, inner.message)
             return
         self._digests.add(bytes.fromhex(sha256_hex(payload)))
-        foreign = isinstance(predicate, statements.Handoff) and predicate.proof == "countersigned"
+        # Signed under the sender's own name, by a key that nobody here can look up.
         if (
-            foreign
-            and not isinstance(predicate, statements.Binding)
-            and not self._keyring.trusts(predicate.sender.key)
+            exc.code == "CF-DSSE-010"
+            and isinstance(predicate, statements.Handoff)
+            and predicate.proof == "countersigned"
+            and predicate.sender.key in {one.keyid for one in Envelope.parse(entry.body).signatures}
         ):
             self.counts["handoffs"] += 1
             self._say(
@@ -323,6 +351,16 @@ class LogCheck:
             self._bound[public.keyid] = (binding.actor, public)
 
     def _handoff(self, handoff: statements.Handoff, at: str) -> None:
+        if not self._there(Reference(handoff.content.payload, handoff.payload.size, handoff.payload.media)):
+            self._say("CF-VERIFY-046", at, "the payload of a handoff is not in this log")
+        own = handoff.own
+        ours = handoff.proof == "recorded" or (self._identity and handoff.sender.key == self._identity.keyid)
+        if (
+            ours
+            and own is not None
+            and (own.origin != self._origin or self.checkpoints.get(own.size) != own.root)
+        ):
+            self._say("CF-VERIFY-047", at, "a handoff names a checkpoint that this log never had")
         if handoff.proof != "recorded":
             return
         bound = self._bound.get(handoff.sender.key)
@@ -331,9 +369,23 @@ class LogCheck:
         for parent in handoff.parents:
             if not self._known(parent.digest):
                 self._say("CF-VERIFY-045", at, "a handoff cites a parent that is not in this log")
-        listed = handoff.parentSet
-        if listed is not None and self._blobs.get(bytes.fromhex(listed.sha256)) != listed.size:
-            self._say("CF-VERIFY-045", at, "a handoff cites a list of parents that is not in this log")
+        if handoff.parentSet is not None and not self._parents_there(handoff.parentSet):
+            self._say(
+                "CF-VERIFY-045",
+                at,
+                "a handoff cites a list of parents that is not, or not whole, in this log",
+            )
+
+    def _parents_there(self, listed: statements.ParentSet) -> bool:
+        if self._blobs.get(bytes.fromhex(listed.sha256)) != listed.size:
+            return False
+        try:
+            parents = statements.parse_parents(
+                self._stored(Reference(listed.sha256, listed.size, MEDIA_JSON))
+            )
+        except CounterfoilError:
+            return False
+        return len(parents) == listed.count and all(self._known(parent.digest) for parent in parents)
 
     def _known(self, digest: str) -> bool:
         try:
@@ -388,6 +440,11 @@ class LogCheck:
         """The head this machine remembers; elsewhere only a checkpoint held by somebody else shows a cut tail."""
         head = self._heads.get(self._origin) if self._origin else self._by_name()
         if head is None:
+            there = self._by_name()
+            if there is not None and there.evidence == self._store.uri:
+                self._say(
+                    "CF-VERIFY-053", self.name, "another log stood here by this name, signed by another key"
+                )
             return
         if self._scan.covered < head.size and not self._scan.broken:
             self._say(
@@ -396,7 +453,9 @@ class LogCheck:
                 f"the log ends at entry {self._scan.covered}, this machine remembers {head.size}",
                 hint="entries were cut off or an older copy was put back: restore the newest copy",
             )
-        elif self.checkpoints.get(head.size) != head.root and not self._findings:
+        elif self.checkpoints.get(head.size) != head.root and all(
+            finding.verdict != "broken" for finding in self._findings
+        ):
             self._say("CF-VERIFY-053", self.name, "the log is not the one this machine remembers")
 
     def _by_name(self) -> keys.Head | None:

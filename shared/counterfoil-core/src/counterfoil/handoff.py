@@ -7,8 +7,8 @@ receiver decides is a signed receipt in its own log: ``accepted`` is on disk bef
 from __future__ import annotations
 
 import os
+import re
 import secrets
-import threading
 import time
 from collections.abc import Callable, Iterable
 from types import TracebackType
@@ -19,6 +19,7 @@ from counterfoil.digest import sha256_hex
 from counterfoil.dsse import Envelope
 from counterfoil.errors import ConfigError, CounterfoilError, HandoffError, HandoffRefusedError
 from counterfoil.hooks import Transfer
+from counterfoil.nonces import Nonces
 from counterfoil.recorder import Recorder
 from counterfoil.settings import load
 
@@ -28,6 +29,7 @@ LIFETIME: Final = 300_000
 """Milliseconds for which a sealed handoff may be accepted, unless the sender says otherwise."""
 SKEW: Final = 60_000
 """Milliseconds by which two clocks may differ."""
+_HEX64: Final = re.compile(r"[0-9a-f]{64}")
 
 
 class OpenLog:
@@ -41,8 +43,7 @@ class OpenLog:
         self.actor = actor
         recorder.open()
         self.accepted: list[str] = []
-        self._nonces: dict[str, str] | None = None
-        self._lock = threading.Lock()
+        self.nonces = Nonces(recorder)
 
     @property
     def fingerprint(self) -> str:
@@ -72,22 +73,6 @@ class OpenLog:
 
     def __repr__(self) -> str:
         return f"OpenLog({self.recorder.evidence!r}, actor={self.actor!r})"
-
-    def used(self, nonce: str, digest: str) -> bool:
-        """Take a nonce; True when it was used before (receipts in this evidence are read once)."""
-        with self._lock:
-            if self._nonces is None:
-                self._nonces = _receipts(self.recorder)
-            if nonce in self._nonces:
-                return True
-            self._nonces[nonce] = digest
-            return False
-
-    def free(self, nonce: str) -> None:
-        """Give a nonce back, because the receipt that uses it up could not be written."""
-        with self._lock:
-            if self._nonces is not None:
-                self._nonces.pop(nonce, None)
 
 
 class Accepted:
@@ -135,11 +120,24 @@ def seal(
     ``payload`` is bytes, text or any Python value. ``parents`` are accepted handoffs or digests; what runs here and
     what this log accepted comes in by itself. ``lifetime`` in milliseconds. Raises HandoffError.
     """
-    if not to:
+    if not isinstance(to, str) or not to:
         raise HandoffError("a handoff names its receiver", code="CF-HANDOFF-001", hint="pass to=...")
+    if isinstance(lifetime, bool) or not isinstance(lifetime, int) or lifetime <= 0:
+        raise HandoffError(
+            "a lifetime is a number of milliseconds", code="CF-HANDOFF-005", hint="pass an int above 0"
+        )
     recorder = log.recorder
     writer = recorder.open()
+    plain = plain_digest(payload)
+    if plain is None:
+        raise HandoffError(
+            "the payload holds something that no digest covers",
+            code="CF-HANDOFF-004",
+            hint="hand over bytes, text, or plain data that is not nested too deeply",
+        )
     reference = recorder.value(payload)
+    if not recorder.holds(reference):
+        raise _not_durable(writer.error)
     now = time.time_ns() // 1_000_000
     sender = context.current()
     actor = (
@@ -176,7 +174,7 @@ def seal(
     if head is not None:
         predicate["own"] = head
     subject = {
-        "digest": {"counterfoil-v1": reference.sha256, "sha256": plain_digest(payload)},
+        "digest": {"counterfoil-v1": reference.sha256, "sha256": plain},
         "name": "payload",
     }
     envelope = recorder.signed(
@@ -206,9 +204,8 @@ def accept(log: OpenLog, envelope: Envelope | bytes | str | dict[str, Any], payl
             hint="ask the sender for its envelope",
         ) from exc
     refuse = _refuser(log, parsed)
-    ring = keys.Keyring.load()
     try:
-        verified = parsed.verify(ring)
+        verified = parsed.verify(keys.Keyring.load())
     except CounterfoilError:
         refuse(
             "CF-HANDOFF-011",
@@ -228,6 +225,12 @@ def accept(log: OpenLog, envelope: Envelope | bytes | str | dict[str, Any], payl
         refuse(
             "CF-HANDOFF-013",
             "the sender names another key than the one that signed",
+            "do not trust this message",
+        )
+    if handoff.audience != handoff.content.to or handoff.sender.actor not in handoff.content.senders:
+        refuse(
+            "CF-HANDOFF-012",
+            "the statement says two things of who hands to whom",
             "do not trust this message",
         )
     checks = ["signature", "statement"]
@@ -251,7 +254,8 @@ def accept(log: OpenLog, envelope: Envelope | bytes | str | dict[str, Any], payl
     same = subject.digest.counterfoil_v1 == reference.sha256 and handoff.content.payload == reference.sha256
     if not same or handoff.payload.size != reference.size or handoff.payload.media != reference.media:
         refuse("CF-HANDOFF-016", "the payload is not the one that was signed", "do not act on it")
-    if subject.digest.sha256 is not None and subject.digest.sha256 != plain_digest(payload):
+    plain = plain_digest(payload)
+    if plain is None or (subject.digest.sha256 is not None and subject.digest.sha256 != plain):
         refuse("CF-HANDOFF-016", "the payload is not the one that was signed", "do not act on it")
     checks.append("payload")
     denied = plugins.loaded().check_transfer(
@@ -266,23 +270,38 @@ def accept(log: OpenLog, envelope: Envelope | bytes | str | dict[str, Any], payl
     )
     if denied is not None:
         refuse("CF-HANDOFF-017", denied.reason, "see the plugin that denied it")
-    if handoff.nonce is None or log.used(handoff.nonce, statement.digest):
+    if handoff.nonce is None:
+        refuse("CF-HANDOFF-012", "the statement has no nonce", "ask the sender to seal it")
+    try:
+        fresh = log.nonces.take(handoff.nonce, expires=handoff.expires)
+    except (CounterfoilError, OSError):
+        refuse(
+            "CF-HANDOFF-019",
+            "nobody can tell whether it was used before",
+            "check COUNTERFOIL_HOME and the evidence",
+        )
+    if not fresh:
         refuse("CF-HANDOFF-018", "this handoff was used before", "ask the sender to seal it again")
     checks.append("replay")
     writer.entry(parsed.to_bytes())
     receipt = _receipt(log, statement.digest, "accepted", checks=checks, nonce=handoff.nonce)
     if not writer.flush():
-        log.free(handoff.nonce)
+        log.nonces.free(handoff.nonce)
         raise _not_durable(writer.error)
     log.accepted.append(statement.digest)
     return Accepted(statement, payload, receipt)
 
 
-def plain_digest(payload: object) -> str:
-    """SHA-256 of the full bytes: of a string's UTF-8, of bytes themselves, else of the RFC 8785 text."""
+def plain_digest(payload: object) -> str | None:
+    """SHA-256 of the full bytes: of a string's UTF-8, of bytes themselves, else of the RFC 8785 text.
+
+    None when the value holds what its canonical form only names: then no digest covers it.
+    """
     if type(payload) is bytes:
         return sha256_hex(payload)
     value = values.encode(payload)
+    if values.inexact(value):
+        return None
     return sha256_hex(value.encode() if type(value) is str else canonical.dumps(value))
 
 
@@ -317,7 +336,7 @@ def _receipt(
     if nonce is not None:
         predicate["nonce"] = nonce
     if reason is not None:
-        predicate["reason"] = reason[:1024]
+        predicate["reason"] = reason.encode("utf-8", "backslashreplace").decode()[:1024]
     head = writer.last_checkpoint()
     if head is not None:
         predicate["own"] = head
@@ -327,32 +346,9 @@ def _receipt(
     return envelope.digest
 
 
-def _receipts(recorder: Recorder) -> dict[str, str]:
-    """Nonces of accepted handoffs in this evidence, by receipts that this identity signed."""
-    from counterfoil.reader import read
-
-    identity = recorder.open().identity
-    ring = {identity.keyid: identity.public}
-    found: dict[str, str] = {}
-    recorder.flush()
-    for entry in read(recorder.evidence).entries():
-        if records.is_record(entry.body):
-            continue
-        try:
-            envelope = Envelope.parse(entry.body)
-            envelope.verify(ring)
-            statement = statements.parse(envelope.payload)
-        except CounterfoilError:
-            continue
-        receipt = statement.predicate
-        if isinstance(receipt, statements.Receipt) and receipt.status == "accepted" and receipt.nonce:
-            found[receipt.nonce] = receipt.handoff
-    return found
-
-
 def _cited(parent: str | Accepted) -> dict[str, str]:
     digest = parent.digest if isinstance(parent, Accepted) else parent
-    if len(digest) != 64:
+    if not isinstance(digest, str) or not _HEX64.fullmatch(digest):
         raise HandoffError(
             "a parent is a SHA-256 in hex", code="CF-HANDOFF-002", hint="pass what accept returned"
         )

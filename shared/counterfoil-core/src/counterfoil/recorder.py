@@ -115,7 +115,9 @@ class Recorder:
         cited += [{"digest": digest, "rel": rel} for rel, digest in foreign]
         if cited:
             about["parents"] = _unique(cited)
-        if handoffs and (parent is None or parent.log is self._writer):  # in a forked child they are in another log
+        if handoffs and (
+            parent is None or parent.log is self._writer
+        ):  # in a forked child they are in another log
             about["handoffs"] = list(handoffs)
         if context:
             about.update(context)
@@ -157,7 +159,9 @@ class Recorder:
         }
         if context:
             about.update(context)
-        with self._lock:  # totals and records in one order, and of two ends of one call only the first is in time
+        with (
+            self._lock
+        ):  # totals and records in one order, and of two ends of one call only the first is in time
             late = call.end is not None or run.closed
             if root and not late:
                 for other in [one for one in list(run.open.values()) if one is not call]:
@@ -223,7 +227,7 @@ class Recorder:
     ) -> str | None:
         """Sign and log a handoff inside this process (proof ``recorded``); its digest, None when not recording."""
         writer = self._open()
-        if writer is None or self._lacking([payload]):
+        if writer is None or (self.capture.unsure and self._lacking(payload.to_dict())):
             self.loss("handoff not recorded")
             return None
         there = [(rel, one) for rel, one in parents if one.digest and one.log is writer]
@@ -264,7 +268,9 @@ class Recorder:
                     self._issued = (issued, set())
                 if envelope.digest in self._issued[1]:  # equal Sends of one millisecond are two handoffs
                     predicate["nonce"] = secrets.token_hex(16)
-                    envelope = self.signed(statements.HANDOFF, subject, predicate, content, cited, addressed, key)
+                    envelope = self.signed(
+                        statements.HANDOFF, subject, predicate, content, cited, addressed, key
+                    )
                 self._issued[1].add(envelope.digest)
                 if not self._entry(envelope.to_bytes()):
                     return None
@@ -294,7 +300,9 @@ class Recorder:
             if listed is not None:
                 sha256 = sha256_hex(listed)
                 if not self._blob(sha256, listed):
-                    raise LogError("the list of parents was not taken", code="CF-LOG-035", where=self.evidence)
+                    raise LogError(
+                        "the list of parents was not taken", code="CF-LOG-035", where=self.evidence
+                    )
                 predicate["parentSet"] = {
                     "count": listed.count(b'"digest"'),
                     "sha256": sha256,
@@ -348,6 +356,10 @@ class Recorder:
             self.loss(f"a value could not be captured: {type(exc).__name__}")
             return self.capture.reference({"type": values.type_name(obj), "unreadable": True})
 
+    def holds(self, *refs: Reference) -> bool:
+        """Whether the log has all bytes under these references, so that an entry may cite them."""
+        return not self._lacking(list(refs))
+
     # -- losses and life ----------------------------------------------------------------------------------------------
 
     def loss(self, reason: str, *, count: int = 1) -> None:
@@ -365,7 +377,12 @@ class Recorder:
         """The writer, opened now; raises the CounterfoilError that prevents it."""
         writer = self._open()
         if writer is None:
-            raise self.error or LogError("the recorder is closed", code="CF-LOG-031", where=self.evidence)
+            raise self.error or LogError(
+                "the recorder is closed",
+                code="CF-LOG-031",
+                where=self.evidence,
+                hint="open the evidence again",
+            )
         return writer
 
     def actor_key(self, actor: tuple[str, ...]) -> keys.SigningKey:
@@ -415,10 +432,11 @@ class Recorder:
                     tell = lambda entries: sealed(origin[0], entries)  # noqa: E731
                 writer = Writer(open_store(self.evidence), identity, opening=self._session, sealed=tell)
                 origin.append(writer.origin)
-            except (CounterfoilError, OSError) as exc:
+            except Exception as exc:
                 self._failed(exc)
                 return None
-            self.capture.forget()  # what was captured while no log was open is in no log
+            if self.capture.unsure:
+                self.capture.forget()  # what was captured while no log was open is in no log
             self._actors = ActorKeys(identity, writer.origin, self._entry)
             self._writer = writer
             self.error = None
@@ -432,10 +450,14 @@ class Recorder:
         if process is not None and util is not None and process.parent_process() is not None:
             util.Finalize(None, self.close, exitpriority=0)
 
-    def _failed(self, exc: CounterfoilError | OSError) -> None:
+    def _failed(self, exc: Exception) -> None:
         if not isinstance(exc, CounterfoilError):
+            why = getattr(exc, "strerror", None) or type(exc).__name__
             exc = LogError(
-                f"the evidence cannot be opened: {exc.strerror}", code="CF-LOG-032", where=self.evidence
+                f"the evidence cannot be opened: {why}",
+                code="CF-LOG-032",
+                where=self.evidence,
+                hint="check the folder and COUNTERFOIL_HOME",
             )
         if self.error is None or self.error.code != exc.code:
             _log.error("counterfoil: not recording: %s%s", exc, f"; {exc.hint}" if exc.hint else "")
@@ -476,8 +498,11 @@ class Recorder:
 
     def _record(self, content: dict[str, Any], context: dict[str, Any]) -> str:
         """Queue a record; its digest, or nothing when it is lost (and counted)."""
+        if self._open() is None:
+            self.loss("no log is open")
+            return ""
         try:
-            lacking = self._lacking([*references_in(content), *references_in(context)])
+            lacking = self._lacking(content, context) if self.capture.unsure else None
             if lacking:
                 self.loss("a value was not stored", count=len(lacking))
                 content, context = _without(content, lacking), _without(context, lacking)
@@ -502,10 +527,11 @@ class Recorder:
                 self.loss("handoffs that a record has no room for", count=len(handed) - _HANDOFFS)
             return records.build(content, context)
 
-    def _lacking(self, refs: list[Reference]) -> set[str]:
+    def _lacking(self, *parts: dict[str, Any]) -> set[str]:
         """Digests that an entry may not cite: the log did not take the bytes, or not all that belongs to them."""
         hollow = self.capture.hollow
-        return {ref.sha256 for ref in refs if ref.sha256 in hollow or not self._holds(ref.sha256)}
+        cited = {ref.sha256 for part in parts for ref in references_in(part)}
+        return {sha256 for sha256 in cited if sha256 in hollow or not self._holds(sha256)}
 
     def _holds(self, sha256: str) -> bool:
         writer = self._open()
@@ -554,7 +580,9 @@ class Recorder:
 def _without(value: Any, lacking: set[str]) -> Any:
     """A copy without the references to bytes that are not stored."""
     if type(value) is dict:
-        kept = {name: one for name, one in value.items() if not (is_reference(one) and one["sha256"] in lacking)}
+        kept = {
+            name: one for name, one in value.items() if not (is_reference(one) and one["sha256"] in lacking)
+        }
         return {name: _without(one, lacking) for name, one in kept.items()}
     if type(value) is list:
         kept_list = [one for one in value if not (is_reference(one) and one["sha256"] in lacking)]

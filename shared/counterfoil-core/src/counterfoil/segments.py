@@ -59,7 +59,7 @@ FRAME: Final = 256 * 1024
 """Raw bytes after which a new zstd stream begins: damage costs at most the rest of one stream."""
 MAX_CHUNK: Final = 1 << 30
 LEVEL: Final = 3
-_SLICE: Final = 4096
+_SLICE: Final = 1024
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, Validation
 
 from counterfoil import canonical
 from counterfoil.digest import sha256_hex
-from counterfoil.errors import CounterfoilError, StatementError
+from counterfoil.errors import CanonicalError, CounterfoilError, StatementError
 
 __all__ = [
     "BINDING",
@@ -27,6 +27,7 @@ __all__ = [
     "Statement",
     "build",
     "parse",
+    "parse_parents",
     "split_parents",
 ]
 
@@ -241,6 +242,17 @@ def parse(payload: bytes) -> Statement:
         raise StatementError(
             f"a statement is malformed: {first['msg']}", code="CF-STMT-005", where=where
         ) from exc
+
+
+def parse_parents(data: bytes) -> list[Parent]:
+    """The parents in a stored list; raises StatementError (CF-STMT-007) when it is none."""
+    try:
+        listed = canonical.loads_canonical(data)
+        if type(listed) is not list:
+            raise StatementError("a list of parents is no list", code="CF-STMT-007")
+        return [Parent.model_validate(one) for one in listed]
+    except (CanonicalError, ValidationError) as exc:
+        raise StatementError("a list of parents is malformed", code="CF-STMT-007") from exc
 
 
 def split_parents(parents: Sequence[dict[str, str]], limit: int) -> tuple[list[dict[str, str]], bytes | None]:

@@ -30,6 +30,11 @@ __all__ = [
     "MAX_DEPTH",
     "MAX_INT",
     "MAX_NODES",
+    "Encoder",
+    "Go",
+    "MemoKey",
+    "MessageWriter",
+    "Parts",
     "encode",
     "fresh_stack",
     "inexact",
@@ -261,6 +266,7 @@ _PLAIN: Final[dict[int, Callable[[Any], object]]] = {
 
 # -- containers and known types ---------------------------------------------------------------------------------------
 
+
 class Go(Protocol):
     """Encodes a part, ``levels`` JSON levels below the object it is a part of."""
 
@@ -395,7 +401,10 @@ _KNOWN: Final[list[tuple[type, _Inner]]] = [
     (tuple, _tuple),
     (set, _set),
     (frozenset, _set),
-    (collections.deque, lambda obj, go: {"$deque": [go(value, 2) for value in collections.deque.__iter__(obj)]}),
+    (
+        collections.deque,
+        lambda obj, go: {"$deque": [go(value, 2) for value in collections.deque.__iter__(obj)]},
+    ),
     (types.MappingProxyType, lambda obj, go: _items(list(obj.items()), go, 1)),
     (type({}.keys()), lambda obj, go: {"$keys": [go(value, 2) for value in obj]}),
     (type({}.values()), lambda obj, go: {"$values": [go(value, 2) for value in obj]}),

@@ -58,6 +58,7 @@ def verify(
     for check in checks.values():
         out.findings += check.cited(everything, partial=run is not None)
     out.findings += _absent(reader.store, heads, names, partial=run is not None)
+    out.findings += _copied(reader.store, heads, checks)
     if not names:
         out.findings.append(
             Finding(
@@ -83,6 +84,23 @@ def _foreign(store: FolderStore) -> Iterator[Finding]:
             f"{name} {wrong}",
             "every byte inside evidence is evidence: find out who put it there",
         )
+
+
+def _copied(
+    store: FolderStore, heads: dict[str, keys.Head], checks: dict[str, LogCheck]
+) -> Iterator[Finding]:
+    """Logs of other evidence among those that were written here; evidence moved or copied as a whole is none."""
+    places = {name: heads[check.origin].evidence for name, check in checks.items() if check.origin in heads}
+    if store.uri not in places.values():
+        return
+    for name, place in sorted(places.items()):
+        if place not in ("", store.uri) and os.path.isdir(os.path.join(place, name)):
+            yield Finding(
+                "CF-VERIFY-006",
+                name,
+                f"a log that was written in {place}",
+                "it was copied in here: find out by whom",
+            )
 
 
 def _absent(

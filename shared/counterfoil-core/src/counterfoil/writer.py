@@ -82,7 +82,12 @@ class Writer:
         self._replaced = [] if store.exists() else self._remembered_here()
         store.prepare()
         chosen = choose(store, identity)
-        self.log, self.origin, self._lock_fd, self._others = chosen.name, chosen.origin, chosen.lock, chosen.others
+        self.log, self.origin, self._lock_fd, self._others = (
+            chosen.name,
+            chosen.origin,
+            chosen.lock,
+            chosen.others,
+        )
         self._take(chosen.scan)
         self._thread = threading.Thread(target=self._run, name="counterfoil-writer", daemon=True)
         self._thread.start()
@@ -199,7 +204,10 @@ class Writer:
         except BaseException as exc:
             # Callers wait for this thread: it must not die without a word.
             self.error = LogError(
-                f"the writer failed: {type(exc).__name__}", code="CF-LOG-033", where=self.origin, hint="report this"
+                f"the writer failed: {type(exc).__name__}",
+                code="CF-LOG-033",
+                where=self.origin,
+                hint="report this",
             )
         finally:
             with self._gate:

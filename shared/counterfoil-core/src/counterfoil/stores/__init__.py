@@ -25,6 +25,8 @@ def open_store(evidence: str | Path | FolderStore) -> FolderStore:
             where=text,
             hint="use a folder, or install the package that brings this store",
         )
+    if "\0" in text:
+        raise ConfigError("the evidence path holds a NUL", code="CF-CONFIG-012", hint="name a folder")
     if not text:
         raise ConfigError("the evidence path is empty", code="CF-CONFIG-011", hint="name a folder")
     return FolderStore(Path(text).absolute())

@@ -118,7 +118,9 @@ class FolderStore:
                 os.chmod(self.root, 0o700)
             if not os.access(self.root, os.W_OK | os.X_OK):
                 read_only = os.statvfs(self.root).f_flag & os.ST_RDONLY
-                raise OSError(*((errno.EROFS, "read-only file system") if read_only else (errno.EACCES, "no access")))
+                raise OSError(
+                    *((errno.EROFS, "read-only file system") if read_only else (errno.EACCES, "no access"))
+                )
             if not self.logs():
                 self._write_ignore(self.root / ".gitignore")
             _sync_folder(self.root)
