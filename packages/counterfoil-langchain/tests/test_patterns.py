@@ -370,6 +370,18 @@ def test_a_pattern_leaves_exactly_its_handoffs(
     assert {run.root.status for run in reader.runs() if run.root is not None} == {"ok"}
 
 
+@pytest.mark.parametrize("pattern", PATTERNS, ids=lambda pattern: pattern.__name__)
+def test_a_pattern_run_twice_has_one_content_root(
+    pattern: Callable[..., Pattern], handler: Handler, evidence: Path
+) -> None:
+    for mode in ("invoke", "stream"):
+        app, inputs, *_ = pattern(mode) if pattern is asking else pattern()
+        drive(app, inputs, mode, callbacks=[handler])
+    handler.close()
+    first, second = (run.content_root for run in intact(evidence).runs())
+    assert first == second
+
+
 @pytest.mark.parametrize("mode", MODES)
 def test_of_two_parallel_transfers_one_is_dropped_and_told(
     mode: str, handler: Handler, evidence: Path

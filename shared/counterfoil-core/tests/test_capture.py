@@ -95,11 +95,17 @@ SCALARS = st.one_of(
     st.floats(),
     st.sampled_from([1e16, -1e16, 1e21, 5e-324, -0.0, 0.0]),
     st.text(st.characters(codec=None), max_size=8),
-    st.sampled_from(["", "$a", LONG, LONG + "x", "y" * 85, "y" * 86, "y" * 255, "y" * 256, "é" * 127, "é" * 128, "\ud800"]),
+    st.sampled_from(
+        ["", "$a", LONG, LONG + "x", "y" * 85, "y" * 86, "y" * 255, "y" * 256, "é" * 127, "é" * 128, "\ud800"]
+    ),
     st.binary(max_size=8),
     st.sampled_from([b"z" * 191, b"z" * 255, b"z" * 256, b"z" * 300]),
 )
-KEYS = st.one_of(st.sampled_from(["a", "b", "messages", "$ref", "$msg", "é", "\uffff", "\U00010000"]), st.integers(0, 2), st.none())
+KEYS = st.one_of(
+    st.sampled_from(["a", "b", "messages", "$ref", "$msg", "é", "\uffff", "\U00010000"]),
+    st.integers(0, 2),
+    st.none(),
+)
 
 
 def _extend(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
@@ -126,7 +132,9 @@ def _random(rng: random.Random, depth: int, pool: list[Any]) -> Any:
         case 0:
             return rng.choice([None, True, 0, -1, 2**53, 1.5, 1e17, float("inf")])
         case 1:
-            return rng.choice(["", "short", LONG, LONG[: rng.randrange(len(LONG))], "\ud800" * rng.randrange(3)])
+            return rng.choice(
+                ["", "short", LONG, LONG[: rng.randrange(len(LONG))], "\ud800" * rng.randrange(3)]
+            )
         case 2:
             return rng.randbytes(rng.choice([0, 3, 255, 256, 1000]))
         case 3 if pool:

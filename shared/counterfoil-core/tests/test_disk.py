@@ -155,6 +155,41 @@ def test_a_disk_that_stays_full_is_asked_once_a_while_and_gathers_no_files(lab: 
     assert codes(lab.verify()) == {"CF-VERIFY-020"}
 
 
+class Counting:
+    """A queue that counts how often its reader wakes."""
+
+    def __init__(self, real: Any) -> None:
+        self.real = real
+        self.woken = 0
+
+    def get(self, *, timeout: float | None = None) -> Any:
+        self.woken += 1
+        return self.real.get(timeout=timeout)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.real, name)
+
+
+def test_a_writer_that_waits_for_the_disk_sleeps(
+    lab: Any, disk: Disk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also when all it has to write is a checkpoint that is overdue."""
+    monkeypatch.setattr(writer, "DELAY", 0.05)
+    recorder = lab.recorder()
+    open_writer = recorder.open()
+    counting = Counting(open_writer._queue)
+    open_writer._queue = counting
+    recorder.start("invoke_workflow", "app", actor=("app",))
+    assert recorder.flush()
+    disk.room = 0
+    wait(lambda: disk.attempts >= 5)
+    assert counting.woken <= 4 * disk.attempts + 10
+    disk.room = 1 << 60
+    wait(lambda: open_writer._covered == open_writer._index)
+    recorder.close()
+    assert codes(lab.verify()) == {"CF-VERIFY-020"}
+
+
 def test_when_too_much_waits_the_loss_is_counted_in_the_log(
     lab: Any, disk: Disk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -303,7 +338,8 @@ root = recorder.start("invoke_workflow", "app", actor=("app",))
 def some(count):
     import os
     for number in range(count):
-        call = recorder.start("step", str(number), actor=("node",), parent=root, request=recorder.value(os.urandom(500)))
+        request = recorder.value(os.urandom(500))
+        call = recorder.start("step", str(number), actor=("node",), parent=root, request=request)
         recorder.end(call)
         print(call.start)
 some(20)
@@ -403,11 +439,14 @@ def test_a_home_that_is_a_file(lab: Any) -> None:
     assert refused(lab.recorder()).code == "CF-KEYS-003"
 
 
-@pytest.mark.parametrize(("evidence", "code"), [
-    ("", "CF-CONFIG-011"),
-    ("s3://bucket/prefix", "CF-CONFIG-010"),
-    ("a\x00b", "CF-CONFIG-012"),
-])
+@pytest.mark.parametrize(
+    ("evidence", "code"),
+    [
+        ("", "CF-CONFIG-011"),
+        ("s3://bucket/prefix", "CF-CONFIG-010"),
+        ("a\x00b", "CF-CONFIG-012"),
+    ],
+)
 def test_paths_that_are_none(lab: Any, evidence: str, code: str) -> None:
     assert refused(Recorder(evidence)).code == code
     with pytest.raises(ConfigError) as caught:
@@ -423,10 +462,24 @@ def test_a_place_that_becomes_usable(lab: Any, monkeypatch: pytest.MonkeyPatch) 
     root = recorder.start("invoke_workflow", "app", actor=("app",), request=recorder.value(value))
     step = recorder.start("step", "node", actor=("node",), parent=root, request=recorder.value(value))
     lab.evidence.unlink()
-    other = recorder.start("step", "other", actor=("node",), parent=root, request=recorder.value(value),
-                           parents=[("control", step)])
-    recorder.handoff(senders=[("node",)], to=("other",), signer=("node",), kind="edge", basis="observed",
-                     payload=recorder.value(value), parents=[("control", step)], run=root.run)
+    other = recorder.start(
+        "step",
+        "other",
+        actor=("node",),
+        parent=root,
+        request=recorder.value(value),
+        parents=[("control", step)],
+    )
+    recorder.handoff(
+        senders=[("node",)],
+        to=("other",),
+        signer=("node",),
+        kind="edge",
+        basis="observed",
+        payload=recorder.value(value),
+        parents=[("control", step)],
+        run=root.run,
+    )
     recorder.end(step, response=recorder.value(value))
     recorder.end(other)
     recorder.end(root)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from pathlib import Path
 
@@ -35,3 +36,34 @@ def test_every_code_is_listed_once_and_raised_somewhere(family: str) -> None:
     assert raised <= set(listed)
     # Higher numbers of a family may belong to other modules.
     assert {each for each in listed if each <= max(raised)} == raised
+
+
+LITERAL = re.compile(r"CF-[A-Z]+-\d{3}")
+LISTED = re.findall(r"^\| (CF-[A-Z]+-\d{3}) \|", TABLE, re.MULTILINE)
+
+
+def in_code() -> set[str]:
+    """Codes written out in the code of every package, comments and docstrings left aside."""
+    sources = [*SOURCE.rglob("*.py"), *SHARED.parent.glob("packages/*/src/**/*.py")]
+    found: set[str] = set()
+    for path in sources:
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        docstrings = {
+            id(node.value)
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+        }
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docstrings:
+                found |= set(LITERAL.findall(node.value))
+    return found
+
+
+def test_every_code_in_the_code_is_listed() -> None:
+    assert in_code() - set(LISTED) == set()
+
+
+def test_every_listed_code_is_in_the_code_once() -> None:
+    assert len(LISTED) == len(set(LISTED))
+    written = {code for code in LISTED if not any(code.startswith(f"{family}-0") for family in FAMILIES)}
+    assert written - in_code() == set()

@@ -176,14 +176,19 @@ EXACT: list[tuple[object, object]] = [
         Account(password=pydantic.SecretStr("hidden")),
         {
             "$model": f"{HERE}.Account",
-            "fields": {"password": {"$redacted": {"rule": "secret type", "type": "pydantic.types.SecretStr"}}},
+            "fields": {
+                "password": {"$redacted": {"rule": "secret type", "type": "pydantic.types.SecretStr"}}
+            },
         },
     ),
     (ValueError("bad", 1), {"$exception": "ValueError", "args": ["bad", 1]}),
-    (ExceptionGroup("g", [KeyError("k")]), {
-        "$exception": "ExceptionGroup",
-        "args": ["g", [{"$exception": "KeyError", "args": ["k"]}]],
-    }),
+    (
+        ExceptionGroup("g", [KeyError("k")]),
+        {
+            "$exception": "ExceptionGroup",
+            "args": ["g", [{"$exception": "KeyError", "args": ["k"]}]],
+        },
+    ),
     (Text("a"), {"$substr": f"{HERE}.Text", "value": "a"}),
     (Number(2), {"$subint": f"{HERE}.Number", "value": 2}),
     (Real(0.5), {"$subfloat": f"{HERE}.Real", "value": 0.5}),
@@ -250,7 +255,13 @@ def test_nothing_is_consumed() -> None:
     async def later() -> int:
         return 1
 
-    made: list[Any] = [numbers(), iter([1, 2]), map(str, [1, 2]), zip([1], [2], strict=True), itertools.count()]
+    made: list[Any] = [
+        numbers(),
+        iter([1, 2]),
+        map(str, [1, 2]),
+        zip([1], [2], strict=True),
+        itertools.count(),
+    ]
     before = [encode(one) for one in made]
     assert all(list(one) == ["$opaque"] for one in before)
     assert [next(one) for one in made] == [1, 1, "1", (1, 2), 0]
@@ -401,16 +412,20 @@ def test_cycles_are_named_by_their_distance() -> None:
     assert encode([shared, shared]) == [[1], [1]]
 
 
-@pytest.mark.parametrize("wrap", [
-    lambda one: [one],
-    lambda one: {"a": one},
-    lambda one: (one,),
-    lambda one: {1: one},
-    lambda one: Item(one),
-    lambda one: frozenset([one]),
-    lambda one: Model(a=1, c=one),
-    lambda one: {(one if isinstance(one, (int, tuple)) else 1,): one},
-], ids=["list", "dict", "tuple", "map", "dataclass", "set", "model", "keys"])
+@pytest.mark.parametrize(
+    "wrap",
+    [
+        lambda one: [one],
+        lambda one: {"a": one},
+        lambda one: (one,),
+        lambda one: {1: one},
+        lambda one: Item(one),
+        lambda one: frozenset([one]),
+        lambda one: Model(a=1, c=one),
+        lambda one: {(one if isinstance(one, (int, tuple)) else 1,): one},
+    ],
+    ids=["list", "dict", "tuple", "map", "dataclass", "set", "model", "keys"],
+)
 def test_deep_values_are_cut_and_stay_readable(wrap: Any) -> None:
     value: Any = 1
     for _ in range(300):

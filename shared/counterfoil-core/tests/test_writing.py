@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import multiprocessing
 import os
@@ -84,8 +85,8 @@ print("open", flush=True)
 sys.stdin.readline()
 root = recorder.start("invoke_workflow", sys.argv[2], actor=("app",))
 for number in range(int(sys.argv[3])):
-    call = recorder.start("step", "node", actor=("node",), parent=root, request=recorder.value("x" * (number * 37 % 900)))
-    recorder.end(call)
+    request = recorder.value("x" * (number * 37 % 900))
+    recorder.end(recorder.start("step", "node", actor=("node",), parent=root, request=request))
 recorder.end(root)
 recorder.close()
 """
@@ -106,7 +107,9 @@ def test_processes_at_once(lab: Any, count: int) -> None:
         assert child.returncode == 0, err
     result = lab.verify()
     assert (result.verdict, result.counts["logs"], result.counts["runs"]) == ("intact", count, count)
-    assert sorted(set(named(lab.evidence, "invoke_workflow"))) == [f"process {number}" for number in range(count)]
+    assert sorted(set(named(lab.evidence, "invoke_workflow"))) == [
+        f"process {number}" for number in range(count)
+    ]
     assert ops(lab.evidence)["step"] == 2 * 200 * count
     lab.record()
     after = lab.verify()
@@ -127,7 +130,9 @@ def test_the_first_use_of_a_home_by_several_processes(lab: Any) -> None:
         assert child.returncode == 0, err
     result = lab.verify()
     assert (result.verdict, result.counts["runs"]) == ("intact", 4)
-    assert len({entry.body["context"]["spki"] for entry in entries(lab.evidence) if entry.op == "session"}) == 1
+    assert (
+        len({entry.body["context"]["spki"] for entry in entries(lab.evidence) if entry.op == "session"}) == 1
+    )
 
 
 def test_two_recorders_in_one_process(lab: Any, one_run: Any) -> None:
@@ -175,7 +180,9 @@ def test_threads(lab: Any) -> None:
         ready.wait()
         for turn in range(100):
             request = recorder.value({"n": turn % 10, "text": f"{turn % 10} " * 200})
-            call = recorder.start("step", f"{number} {turn}", actor=(f"agent {number}",), parent=root, request=request)
+            call = recorder.start(
+                "step", f"{number} {turn}", actor=(f"agent {number}",), parent=root, request=request
+            )
             recorder.end(call, response=request)
 
     threads = [threading.Thread(target=work, args=(number,)) for number in range(24)]
@@ -190,7 +197,9 @@ def test_threads(lab: Any) -> None:
     assert (result.verdict, result.findings) == ("intact", [])
     assert Counter(named(lab.evidence, "step")) == {f"{n} {t}": 2 for n in range(24) for t in range(100)}
     store = FolderStore(lab.evidence)
-    stored = [event.sha256 for event in LogScan(store, store.logs()[0]).events() if isinstance(event, BlobSeen)]
+    stored = [
+        event.sha256 for event in LogScan(store, store.logs()[0]).events() if isinstance(event, BlobSeen)
+    ]
     assert len(stored) == len(set(stored)) == result.counts["blobs"]
 
 
@@ -314,7 +323,10 @@ def test_a_forked_child_opens_another_log(lab: Any) -> None:
     # The parent of the child's handoff is in the other log, and so is the request of the parent's call.
     assert {one.code for one in result.findings} == {"CF-VERIFY-021"}
     assert result.verdict == "incomplete"
-    assert named(lab.evidence, "loss") == ["a parent of a handoff is not in this log", "a value was not stored"]
+    assert named(lab.evidence, "loss") == [
+        "a parent of a handoff is not in this log",
+        "a value was not stored",
+    ]
 
 
 def test_a_fork_while_the_parent_records(lab: Any) -> None:
@@ -327,7 +339,8 @@ def test_a_fork_while_the_parent_records(lab: Any) -> None:
         stop = threading.Event()
         def work():
             while not stop.is_set():
-                recorder.end(recorder.start("step", "node", actor=("node",), parent=root, request=recorder.value("x" * 500)))
+                request = recorder.value("x" * 500)
+                recorder.end(recorder.start("step", "node", actor=("node",), parent=root, request=request))
                 time.sleep(0.002)
         threads = [threading.Thread(target=work) for _ in range(4)]
         for thread in threads: thread.start()
@@ -362,8 +375,9 @@ def _in_pool(evidence: str) -> str:
 
 @pytest.mark.parametrize("method", ["fork", "spawn"])
 def test_processes_of_multiprocessing_end_cleanly(lab: Any, method: str) -> None:
-    out = lab.python(
-        """
+    out = (
+        lab.python(
+            """
         import multiprocessing, sys
         from counterfoil import autostart
 
@@ -380,7 +394,10 @@ def test_processes_of_multiprocessing_end_cleanly(lab: Any, method: str) -> None
             for worker in workers: worker.join()
             print([worker.exitcode for worker in workers])
         """
-    ) if method == "fork" else _spawned(lab)
+        )
+        if method == "fork"
+        else _spawned(lab)
+    )
     assert "[0, 0, 0]" in out
     result = lab.verify()
     assert (result.verdict, result.findings) == ("intact", [])
@@ -411,7 +428,9 @@ def test_segments_roll_over(lab: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     recorder = lab.recorder()
     root = recorder.start("invoke_workflow", "app", actor=("app",))
     for number in range(60):
-        call = recorder.start("step", str(number), actor=("node",), parent=root, request=recorder.value(os.urandom(2000)))
+        call = recorder.start(
+            "step", str(number), actor=("node",), parent=root, request=recorder.value(os.urandom(2000))
+        )
         recorder.end(call)
         recorder.flush()
     recorder.end(root)
@@ -457,7 +476,9 @@ def test_a_value_too_big_for_a_chunk_is_a_loss(lab: Any, monkeypatch: pytest.Mon
     assert calls[0].response is not None
 
 
-def test_checkpoints_come_by_count_by_time_and_at_the_end_of_a_run(lab: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_checkpoints_come_by_count_by_time_and_at_the_end_of_a_run(
+    lab: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(writer, "EVERY", 50)
     monkeypatch.setattr(writer, "DELAY", 0.2)
     recorder = lab.recorder()
@@ -467,7 +488,7 @@ def test_checkpoints_come_by_count_by_time_and_at_the_end_of_a_run(lab: Any, mon
         recorder.flush()
     by_count = _checkpoints(lab.evidence)
     assert len(by_count) >= 4
-    assert max(b - a for a, b in zip(by_count, by_count[1:], strict=False)) <= 54
+    assert max(b - a for a, b in itertools.pairwise(by_count)) <= 54
     recorder.start("step", "open", actor=("node",), parent=root)
     recorder.flush()
     deadline = time.monotonic() + 10
@@ -510,7 +531,11 @@ def test_checkpoints_are_notes_of_the_log(lab: Any) -> None:
         assert (checkpoint.origin, checkpoint.size, checkpoint.root) == (origin, event.size, event.root)
     head = keys.remembered_head(origin)
     assert head is not None
-    assert (head.size, head.root, head.evidence) == (seen[-1].size, seen[-1].root.hex(), str(lab.evidence.resolve()))
+    assert (head.size, head.root, head.evidence) == (
+        seen[-1].size,
+        seen[-1].root.hex(),
+        str(lab.evidence.resolve()),
+    )
 
 
 # -- life of a writer -------------------------------------------------------------------------------------------------
@@ -549,10 +574,19 @@ def test_records_after_the_close_are_losses_and_no_error(lab: Any) -> None:
     recorder.end(root)
     late = recorder.start("invoke_workflow", "late", actor=("app",), request=recorder.value("x" * 300))
     recorder.end(late)
-    assert recorder.handoff(
-        senders=[("a",)], to=("b",), signer=("a",), kind="edge", basis="observed",
-        payload=recorder.value("x" * 300), parents=[("control", late)], run=late.run,
-    ) is None
+    assert (
+        recorder.handoff(
+            senders=[("a",)],
+            to=("b",),
+            signer=("a",),
+            kind="edge",
+            basis="observed",
+            payload=recorder.value("x" * 300),
+            parents=[("control", late)],
+            run=late.run,
+        )
+        is None
+    )
     assert recorder.losses >= 3
     assert recorder.closed
     with pytest.raises(LogError) as caught:
@@ -634,16 +668,28 @@ def test_no_name_however_odd_stops_the_recording(lab: Any) -> None:
 def test_a_record_with_more_than_fits_keeps_the_rest_by_reference(lab: Any) -> None:
     recorder = lab.recorder()
     root = recorder.start("invoke_workflow", "app", actor=("app",))
-    steps = [recorder.start("step", f"node {n}", actor=("node",), parent=root, key="k" * 50) for n in range(600)]
+    steps = [
+        recorder.start("step", f"node {n}", actor=("node",), parent=root, key="k" * 50) for n in range(600)
+    ]
     for step in steps:
         recorder.end(step)
     join = recorder.start(
-        "step", "join", actor=("join",), parent=root, parents=[("control", step) for step in steps],
+        "step",
+        "join",
+        actor=("join",),
+        parent=root,
+        parents=[("control", step) for step in steps],
         context={"usage": {str(number): number for number in range(3000)}},
     )
     handed = recorder.handoff(
-        senders=[("node",)], to=("join",), signer=("app",), kind="join", basis="observed",
-        payload=recorder.value("x"), parents=[("control", step) for step in steps], run=root.run,
+        senders=[("node",)],
+        to=("join",),
+        signer=("app",),
+        kind="join",
+        basis="observed",
+        payload=recorder.value("x"),
+        parents=[("control", step) for step in steps],
+        run=root.run,
     )
     assert handed is not None
     recorder.end(join)
@@ -652,8 +698,13 @@ def test_a_record_with_more_than_fits_keeps_the_rest_by_reference(lab: Any) -> N
     assert recorder.losses == 0
     result = lab.verify()
     assert (result.verdict, result.findings) == ("intact", [])
-    (entry,) = [one for one in entries(lab.evidence) if one.op == "step" and one.body["content"]["name"] == "join"
-                and one.body["content"]["phase"] == "start"]
+    (entry,) = [
+        one
+        for one in entries(lab.evidence)
+        if one.op == "step"
+        and one.body["content"]["name"] == "join"
+        and one.body["content"]["phase"] == "start"
+    ]
     reader = counterfoil.read(lab.evidence)
     listed = reader.value(entry.body["context"]["parents"])
     assert {one["digest"] for one in listed} == {step.digest for step in steps}
@@ -665,7 +716,9 @@ def test_deep_nesting_of_calls(lab: Any) -> None:
     recorder = lab.recorder()
     calls = [recorder.start("invoke_workflow", "app", actor=("app",))]
     for number in range(400):
-        calls.append(recorder.start("step", f"level {number}", actor=("deep",) * (number + 1), parent=calls[-1]))
+        calls.append(
+            recorder.start("step", f"level {number}", actor=("deep",) * (number + 1), parent=calls[-1])
+        )
     for call in reversed(calls):
         recorder.end(call)
     recorder.close()
@@ -673,22 +726,34 @@ def test_deep_nesting_of_calls(lab: Any) -> None:
     assert lab.verify().verdict == "intact"
 
 
-@pytest.mark.parametrize("change", [
-    {"signer": ()},
-    {"senders": []},
-    {"senders": [("x" * 2000,) * 3]},
-    {"to": ()},
-    {"kind": "unknown"},
-    {"basis": "guessed"},
-    {"reason": "r" * 5000},
-    {"senders": [(f"agent {number}",) for number in range(300)]},
-], ids=str)
-def test_a_handoff_that_cannot_be_written_is_a_loss_and_breaks_nothing(lab: Any, change: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"signer": ()},
+        {"senders": []},
+        {"senders": [("x" * 2000,) * 3]},
+        {"to": ()},
+        {"kind": "unknown"},
+        {"basis": "guessed"},
+        {"reason": "r" * 5000},
+        {"senders": [(f"agent {number}",) for number in range(300)]},
+    ],
+    ids=str,
+)
+def test_a_handoff_that_cannot_be_written_is_a_loss_and_breaks_nothing(
+    lab: Any, change: dict[str, Any]
+) -> None:
     recorder = lab.recorder()
     root = recorder.start("invoke_workflow", "app", actor=("app",))
     arguments: dict[str, Any] = {
-        "senders": [("a",)], "to": ("b",), "signer": ("a",), "kind": "edge", "basis": "observed",
-        "payload": recorder.value("x"), "parents": [("control", root)], "run": root.run,
+        "senders": [("a",)],
+        "to": ("b",),
+        "signer": ("a",),
+        "kind": "edge",
+        "basis": "observed",
+        "payload": recorder.value("x"),
+        "parents": [("control", root)],
+        "run": root.run,
     }
     digest = recorder.handoff(**(arguments | change))
     assert recorder.handoff(**arguments) is not None
@@ -701,6 +766,65 @@ def test_a_handoff_that_cannot_be_written_is_a_loss_and_breaks_nothing(lab: Any,
         assert (result.verdict, result.findings) == ("intact", [])
 
 
+def test_more_actors_than_keys_are_held(lab: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("counterfoil.actors.HELD", 8)
+    recorder = lab.recorder()
+    root = recorder.start("invoke_workflow", "app", actor=("app",))
+    for turn in range(3):
+        for number in range(20):
+            digest = recorder.handoff(
+                senders=[(f"agent {number}",)],
+                to=("b",),
+                signer=(f"agent {number}",),
+                kind="edge",
+                basis="sealed",
+                payload=recorder.value(f"{turn} {number}"),
+                parents=[("control", root)],
+                run=root.run,
+            )
+            assert digest is not None
+    recorder.end(root)
+    recorder.close()
+    result = lab.verify()
+    assert (result.verdict, result.findings) == ("intact", [])
+    assert (result.counts["handoffs"], result.counts["statements"]) == (60, 120)
+
+
+def test_threads_that_hand_over(lab: Any) -> None:
+    recorder = lab.recorder()
+    root = recorder.start("invoke_workflow", "app", actor=("app",))
+    made: list[str | None] = []
+
+    def work() -> None:
+        for number in range(25):
+            made.append(
+                recorder.handoff(
+                    senders=[("a",)],
+                    to=("b",),
+                    signer=(f"signer {number % 3}",),
+                    kind="send",
+                    basis="sealed",
+                    payload=recorder.value("the same"),
+                    parents=[("control", root)],
+                    run=root.run,
+                )
+            )
+
+    threads = [threading.Thread(target=work) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    recorder.end(root)
+    recorder.close()
+    result = lab.verify()
+    assert (result.verdict, result.findings) == ("intact", [])
+    # Equal handoffs of one moment are handoffs of their own all the same.
+    assert len(set(made)) == 200
+    assert result.counts["handoffs"] == 200
+    assert result.counts["statements"] == 203
+
+
 def test_a_value_that_cannot_be_read_is_told_and_no_error(lab: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     recorder = lab.recorder()
     root = recorder.start("invoke_workflow", "app", actor=("app",))
@@ -709,7 +833,9 @@ def test_a_value_that_cannot_be_read_is_told_and_no_error(lab: Any, monkeypatch:
         raise MemoryError
 
     real = recorder.capture._reference
-    monkeypatch.setattr(type(recorder.capture), "_reference", lambda self, obj: fail(obj) if obj == "bad" else real(obj))
+    monkeypatch.setattr(
+        type(recorder.capture), "_reference", lambda self, obj: fail(obj) if obj == "bad" else real(obj)
+    )
     recorder.end(root, response=recorder.value("bad"))
     recorder.close()
     assert recorder.losses == 1

@@ -187,9 +187,9 @@ class Log:
             "origin": self.origin,
             "spki": b64(key.spki),
         }
-        payload = formats.statement(
-            "binding", {"digest": {"sha256": key.keyid}, "name": actor}, predicate | changes
-        )
+        predicate |= changes
+        subject = {"digest": {"sha256": predicate["key"]}, "name": predicate["actor"]}
+        payload = formats.statement("binding", subject, predicate)
         return self.sign(payload, self.key if by is None else by)
 
     # -- checkpoints --------------------------------------------------------------------------------------------------

@@ -1,12 +1,13 @@
 """LangChain and LangGraph objects in canonical form: one digest for a message however it was reached.
 
 The normal form of a message (``shared/spec/values.md``, ``$msg``) has its type, content blocks, name, tool calls,
-status and other payload fields, and none of the volatile ones: no id (but a RemoveMessage's), no response metadata,
-no usage.
+status and other payload fields, and none of the volatile ones: no id (but a RemoveMessage's that is not random), no
+response metadata, no usage.
 """
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable
 from typing import Any, Final
@@ -17,7 +18,7 @@ from counterfoil import values
 from counterfoil.capture import content_key
 from counterfoil_langchain import redact
 
-__all__ = ["control", "encode_message", "message_key", "raw_of", "register", "write_message"]
+__all__ = ["control", "encode_message", "message_key", "raw_of", "register", "removed", "write_message"]
 
 _VOLATILE: Final = frozenset(
     {"id", "response_metadata", "usage_metadata", "example", "tool_call_chunks", "chunk_position"}
@@ -36,6 +37,8 @@ _KNOWN: Final = _VOLATILE | {
 }
 _CARRIED: Final = frozenset({"tool_call", "tool_use", "function_call", "tool_call_chunk"})
 """Content blocks that repeat what ``tool_calls`` says."""
+
+_RANDOM: Final = re.compile(r"(?:lc_)?(?:run-{1,2})?[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}(?:-\d+)?")
 
 Go = Callable[[object], object]
 
@@ -97,9 +100,27 @@ def encode_message(message: Any, go: Go) -> object:
     others.update(getattr(message, "__pydantic_extra__", None) or {})
     if others:
         out["extra"] = go(others)
-    if isinstance(message, RemoveMessage):
+    if isinstance(message, RemoveMessage) and not _random(fields.get("id")):
         out["id"] = go(fields.get("id"))
     return {"$msg": out}
+
+
+def _random(id: Any) -> bool:
+    """Whether an id was made for one run, as LangGraph and LangChain make a message's that has none."""
+    return type(id) is str and _RANDOM.fullmatch(id) is not None
+
+
+def removed(output: Any) -> list[str]:
+    """Ids that the normal form of a node's or tool's output leaves out, though they say what was removed."""
+    kinds = control()
+    update = output.update if kinds is not None and issubclass(type(output), kinds[0]) else output
+    parts = update.values() if type(update) is dict else [update]
+    return [
+        one.id
+        for part in parts
+        for one in (part if type(part) is list else [part])
+        if issubclass(type(one), RemoveMessage) and _random(one.id)
+    ]
 
 
 def _tool_call(call: Any) -> Any:
@@ -233,6 +254,9 @@ def raw_of(message: Any) -> dict[str, Any]:
 
 def _command(command: Any, go: Go) -> object:
     fields = {name: getattr(command, name, None) for name in ("goto", "graph", "resume", "update")}
+    if type(fields["graph"]) is str:
+        # On its way up LangGraph names the graph by a namespace, whose task ids are new in every run.
+        fields["graph"] = "|".join(part.partition(":")[0] for part in fields["graph"].split("|"))
     return {"$command": {name: go(value) for name, value in fields.items() if not _nothing(value)}}
 
 

@@ -128,7 +128,7 @@ class Handler(BaseCallbackHandler):
         if node.call.request is None:  # a streamed chain: what went in is known now
             content["request"] = self.recorder.value(kwargs.get("inputs", {"input": ""})).to_dict()
         response = self.recorder.value(outputs)
-        self.recorder.end(node.call, response=response, content=content)
+        self.recorder.end(node.call, response=response, content=content, context=self._raw(outputs))
         self._after(node, response)
 
     @_guarded
@@ -148,6 +148,11 @@ class Handler(BaseCallbackHandler):
         self._fail(node, error, content=content)
         if node.parent is None:
             self._tracker.forget(node)
+
+    def _raw(self, output: Any) -> dict[str, Any]:
+        """What the normal form of an output leaves out, kept beside the record."""
+        ids = encode.removed(output)
+        return {"raw": self.recorder.value({"removed": ids}).to_dict()} if ids else {}
 
     def _after(self, node: Node, response: Any) -> None:
         if node.caller is not None:
@@ -217,6 +222,7 @@ class Handler(BaseCallbackHandler):
         node = self._tracker.end(run_id)
         if node is None or node.call is None:
             return
+        self._tracker.answered(node, response)
         reference, about = models.chat_response(self.recorder, response, self._tracker.redactor)
         about.update(chunks(node))
         self.recorder.end(node.call, response=reference, context=about)
@@ -273,7 +279,8 @@ class Handler(BaseCallbackHandler):
             return
         # By type alone: a tool may return an object that answers no question about itself.
         status = "error" if issubclass(type(output), ToolMessage) and output.status == "error" else "ok"
-        self.recorder.end(node.call, response=self.recorder.value(output), status=status)
+        response = self.recorder.value(output)
+        self.recorder.end(node.call, response=response, status=status, context=self._raw(output))
 
     @_guarded
     def on_tool_error(self, error: BaseException, *, run_id: UUID, **kwargs: Any) -> None:

@@ -16,6 +16,7 @@ from counterfoil import context, plugins
 from counterfoil.digest import Reference
 from counterfoil.recorder import Recorder
 from counterfoil_langchain.encode import control
+from counterfoil_langchain.places import about, asked, remember, step_key, streamed
 from counterfoil_langchain.redact import Redactor
 from counterfoil_langchain.rules import Rules
 from counterfoil_langchain.runs import Graph, Node
@@ -96,15 +97,15 @@ class Tracker:
         node.actor = (node.agent or node.name,)
         node.activation = node.agent is not None
         op = "invoke_agent" if node.activation else "invoke_workflow"
-        about = _about(node)
-        about.setdefault("langchain", {})["run"] = node.id.hex
+        told = about(node)
+        told.setdefault("langchain", {})["run"] = node.id.hex
         node.call = self.recorder.start(
             op,
             node.agent or node.name,
             actor=node.actor,
             id=node.call_id,
             request=self._request(inputs),
-            context=about,
+            context=told,
         )
         context.enter(node.call)
 
@@ -117,9 +118,9 @@ class Tracker:
             graph_run.graph = Graph(graph_run)
         graph = graph_run.graph
         self.rules.barrier(graph, node.metadata.get("langgraph_step"))
-        _positions(graph, inputs)
+        remember(graph, inputs)
         if self.rules.is_internal(node, graph_run):
-            self._between(node, inputs, key=_step_key(node.metadata))
+            self._between(node, inputs, key=step_key(node.metadata))
             return
         node.activation = True
         node.actor = self.rules.actor_of_step(node.name, graph_run)
@@ -132,11 +133,11 @@ class Tracker:
             actor=node.actor,
             id=node.call_id,
             parent=parent.call if parent is not None else None,
-            key=_step_key(node.metadata),
+            key=step_key(node.metadata),
             request=request,
             parents=[("control", one.call) for one in parents if one.call is not None],
             handoffs=handoffs,
-            context=_about(node),
+            context=about(node),
         )
         graph.heads[node] = None
         context.enter(node.call)
@@ -178,7 +179,7 @@ class Tracker:
             request=request,
             parents=[("call", caller.call)] if caller is not None and caller.call is not None else (),
             handoffs=handoffs,
-            context=_about(node),
+            context=about(node),
         )
         context.enter(node.call)
         return True
@@ -209,7 +210,7 @@ class Tracker:
             parent=above.call if above is not None else None,
             key=key,
             request=request(),
-            context=_about(node),
+            context=about(node),
             wait=True,
         )
         node.call = call
@@ -225,6 +226,16 @@ class Tracker:
             if at is not None:
                 return str(at)
         return ""
+
+    def answered(self, node: Node, result: Any) -> None:
+        """A model answered: its tool calls have their places from here on, however they reach the tools."""
+        run = node.graph_run()
+        if run is None or run.graph is None:
+            return
+        with self.lock:
+            for group in result.generations:
+                for generation in group:
+                    asked(run.graph, getattr(generation, "message", None))
 
     # -- ends ---------------------------------------------------------------------------------------------------------
 
@@ -309,49 +320,3 @@ def _forget_in_child() -> None:
 
 
 os.register_at_fork(after_in_child=_forget_in_child)
-
-
-def streamed(inputs: Any) -> bool:
-    """Whether this is the placeholder LangChain gives for the input of a chain that is streamed."""
-    return (
-        type(inputs) is dict and len(inputs) == 1 and type(inputs.get("input")) is str and not inputs["input"]
-    )
-
-
-def _step_key(metadata: dict[str, Any]) -> str:
-    """Step and path of a node run: equal in two equal runs, other than its id."""
-    path = metadata.get("langgraph_path")
-    key = str(metadata.get("langgraph_step", ""))
-    if isinstance(path, tuple) and path and path[0] == "__pregel_push":
-        key += "." + ".".join(str(one) for one in path[1:] if isinstance(one, (int, str, bool)))
-    return key
-
-
-def _positions(graph: Graph, inputs: Any) -> None:
-    """Remember where each tool call of the last message stands."""
-    state = inputs
-    if isinstance(inputs, dict) and isinstance(inputs.get("state"), (dict, list)):
-        state = inputs["state"]  # a single tool call sent to a tools node brings the state along
-    listed = state.get("messages") if isinstance(state, dict) else state
-    if not isinstance(listed, list):
-        return
-    for message in reversed(listed[-8:]):
-        calls = getattr(message, "tool_calls", None)
-        if calls:
-            graph.positions = {
-                str(call.get("id")): at for at, call in enumerate(calls) if isinstance(call, dict)
-            }
-            return
-
-
-_TOLD: Final = ("thread_id", "checkpoint_id", "checkpoint_ns", "assistant_id", "graph_id")
-
-
-def _about(node: Node) -> dict[str, Any]:
-    """Framework identifiers that do not repeat, kept beside the record."""
-    found = {name: node.metadata[name] for name in _TOLD if isinstance(node.metadata.get(name), str)}
-    found = {name: value[:256] for name, value in found.items() if value}
-    namespace = node.metadata.get("langgraph_checkpoint_ns")
-    if node.step and isinstance(namespace, str) and namespace:
-        found["checkpoint_ns"] = namespace[:1024]
-    return {"langchain": found} if found else {}

@@ -69,8 +69,9 @@ class _Finder(importlib.abc.MetaPathFinder):
 
         def exec_module(module: ModuleType) -> None:
             original(module)
-            for call in self.wanted.pop(fullname, []):
-                call()
+            if module.__name__ == fullname:  # one loader may serve a whole archive
+                for call in self.wanted.pop(fullname, []):
+                    call()
 
         spec.loader.exec_module = exec_module  # type: ignore[method-assign]
         return spec
@@ -89,10 +90,14 @@ def install(
     settings = load(
         evidence=None if evidence is None else os.fspath(evidence), mode=mode, durability=durability
     )
-    if _State.recorder is not None:
-        if Path(_State.recorder.evidence).absolute() == Path(settings.evidence).absolute():
-            return
-        uninstall()
+    present = _State.recorder
+    if (
+        present is not None
+        and Path(present.evidence).absolute() == Path(settings.evidence).absolute()
+        and (present.mode, present.durability) == (settings.mode, settings.durability)
+    ):
+        return
+    uninstall()  # also what was planted when the interpreter started
     found = _instrumentations()
     _check_mode(found, settings.mode)
     from counterfoil.recorder import Recorder

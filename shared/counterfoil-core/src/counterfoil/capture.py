@@ -29,8 +29,7 @@ from counterfoil.digest import (
 
 __all__ = ["Capture", "content_key"]
 
-_KEYED: Final = 20_000
-"""Parts of a value that is remembered by its content."""
+_PLAIN: Final = orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_PASSTHROUGH_SUBCLASS
 _WALK_DEPTH: Final = 60
 _WALK_NODES: Final = values.MAX_NODES // 2
 _MEMO_DEPTH: Final = 16
@@ -237,7 +236,7 @@ class _Pass:
 
     def text(self, text: str) -> bytes:
         """Reduced form of a string."""
-        if len(text) * 3 < INLINE:
+        if len(text) * 4 < INLINE:
             return canonical.dumps_record(text) if text.isascii() else canonical.dumps(values.encode(text))
         found = self._texts.get(text)
         if found is not None:
@@ -329,34 +328,14 @@ def _cited(reduced: bytes) -> list[Reference]:
 def content_key(obj: object) -> bytes | None:
     """Bytes that are equal only for equal JSON values (tuples told from lists); None for every other object.
 
-    ``marshal`` (version 2) is exact for JSON types. It is asked last: it would take buffers for bytes, and through
-    objects that hold each other it would walk for ever.
+    ``marshal`` (version 2) is exact for JSON types, but takes buffers for bytes and walks for ever through objects
+    that hold each other; so orjson, which refuses both at once, is asked first.
     """
-    if not _json_only(obj):
-        return None
     try:
+        orjson.dumps(obj, option=_PLAIN)
         return marshal.dumps(obj, 2)  # type: ignore[arg-type]
-    except ValueError:
+    except (TypeError, ValueError):
         return None
-
-
-def _json_only(obj: object) -> bool:
-    stack: list[Any] = [obj]
-    left = _KEYED
-    while stack:
-        node = stack.pop()
-        left -= 1
-        if left < 0:  # too many to be settings, or a cycle
-            return False
-        kind = type(node)
-        if kind is dict:
-            stack.extend(node)
-            stack.extend(node.values())
-        elif kind is list or kind is tuple:
-            stack.extend(node)
-        elif kind not in (str, int, float, bool, type(None)):
-            return False
-    return True
 
 
 def _ref(media: str, sha256: str, size: int) -> bytes:

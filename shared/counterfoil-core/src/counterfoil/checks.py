@@ -63,6 +63,7 @@ class LogCheck:
         self._seen: list[tuple[str, bytes]] = []
         self._torn: Problem | None = None
         self._unended = 0
+        self._receipts: set[str] = set()
 
     @property
     def origin(self) -> str:
@@ -179,6 +180,8 @@ class LogCheck:
                 self._say(
                     "CF-VERIFY-010", at, f"{entry.op}: stored bytes it cites are missing ({ref.sha256[:12]})"
                 )
+        if not records.fits(entry.body_bytes, entry.body):
+            self._say("CF-VERIFY-012", at, f"{entry.op}: longer than a record may be, or with a float or null")
         content, context = entry.body["content"], entry.body["context"]
         received = context.get("handoffs", [])
         for digest in received if type(received) is list else [None]:
@@ -306,6 +309,8 @@ class LogCheck:
         elif isinstance(predicate, statements.Handoff):
             self.counts["handoffs"] += 1
             self._handoff(predicate, at)
+        elif predicate.status == "accepted":
+            self._accepted(predicate, at)
 
     def _unverified(self, entry: Entry, at: str, exc: CounterfoilError) -> None:
         """A statement nobody known signed is a forgery, unless it came from a signer who is simply not pinned here."""
@@ -375,6 +380,13 @@ class LogCheck:
                 at,
                 "a handoff cites a list of parents that is not, or not whole, in this log",
             )
+
+    def _accepted(self, receipt: statements.Receipt, at: str) -> None:
+        if not self._known(receipt.handoff):
+            self._say("CF-VERIFY-048", at, "a receipt accepts a handoff that is not in this log")
+        elif receipt.handoff in self._receipts:
+            self._say("CF-VERIFY-048", at, "a handoff was accepted twice")
+        self._receipts.add(receipt.handoff)
 
     def _parents_there(self, listed: statements.ParentSet) -> bool:
         if self._blobs.get(bytes.fromhex(listed.sha256)) != listed.size:

@@ -198,7 +198,7 @@ class Reducer:
         return Reference(sha256, size, MEDIA_FOLD)
 
     def _string(self, text: str) -> bytes:
-        if len(text) * 3 < INLINE:
+        if len(text) * 4 < INLINE:
             return canonical.dumps_record(text)
         try:
             data = text.encode()

@@ -61,7 +61,9 @@ class Graph:
         for _, statement in signed:
             predicate = statement.predicate
             if isinstance(predicate, statements.Receipt):
-                receipts[predicate.handoff] = predicate.status
+                # A replay that was refused does not undo that the handoff was accepted.
+                if predicate.status != "refused" or predicate.handoff not in receipts:
+                    receipts[predicate.handoff] = predicate.status
             elif isinstance(predicate, statements.Handoff) and (run is None or predicate.run == run):
                 if statement.digest in known:
                     continue

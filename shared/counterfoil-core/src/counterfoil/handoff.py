@@ -44,6 +44,7 @@ class OpenLog:
         recorder.open()
         self.accepted: list[str] = []
         self.nonces = Nonces(recorder)
+        self.pending: dict[str, str] = {}
 
     @property
     def fingerprint(self) -> str:
@@ -120,9 +121,9 @@ def seal(
     ``payload`` is bytes, text or any Python value. ``parents`` are accepted handoffs or digests; what runs here and
     what this log accepted comes in by itself. ``lifetime`` in milliseconds. Raises HandoffError.
     """
-    if not isinstance(to, str) or not to:
+    if _is_no(str, to) or not to:
         raise HandoffError("a handoff names its receiver", code="CF-HANDOFF-001", hint="pass to=...")
-    if isinstance(lifetime, bool) or not isinstance(lifetime, int) or lifetime <= 0:
+    if _is_no(int, lifetime) or lifetime <= 0:
         raise HandoffError(
             "a lifetime is a number of milliseconds", code="CF-HANDOFF-005", hint="pass an int above 0"
         )
@@ -272,21 +273,28 @@ def accept(log: OpenLog, envelope: Envelope | bytes | str | dict[str, Any], payl
         refuse("CF-HANDOFF-017", denied.reason, "see the plugin that denied it")
     if handoff.nonce is None:
         refuse("CF-HANDOFF-012", "the statement has no nonce", "ask the sender to seal it")
-    try:
-        fresh = log.nonces.take(handoff.nonce, expires=handoff.expires)
-    except (CounterfoilError, OSError):
-        refuse(
-            "CF-HANDOFF-019",
-            "nobody can tell whether it was used before",
-            "check COUNTERFOIL_HOME and the evidence",
-        )
-    if not fresh:
-        refuse("CF-HANDOFF-018", "this handoff was used before", "ask the sender to seal it again")
-    checks.append("replay")
-    writer.entry(parsed.to_bytes())
-    receipt = _receipt(log, statement.digest, "accepted", checks=checks, nonce=handoff.nonce)
+    if not recorder.holds(reference):
+        raise _not_durable(writer.error)
+    receipt = log.pending.pop(statement.digest, "")  # decided before, but its receipt was not on disk then
+    if not receipt:
+        try:
+            fresh = log.nonces.take(handoff.nonce, expires=handoff.expires)
+        except (CounterfoilError, OSError):
+            refuse(
+                "CF-HANDOFF-019",
+                "nobody can tell whether it was used before",
+                "check COUNTERFOIL_HOME and the evidence",
+            )
+        if not fresh:
+            refuse("CF-HANDOFF-018", "this handoff was used before", "ask the sender to seal it again")
+        checks.append("replay")
+        if writer.entry(parsed.to_bytes()):
+            receipt = _receipt(log, statement.digest, "accepted", checks=checks, nonce=handoff.nonce)
+        if not receipt:
+            log.nonces.free(handoff.nonce)
+            raise _not_durable(writer.error)
     if not writer.flush():
-        log.nonces.free(handoff.nonce)
+        log.pending[statement.digest] = receipt
         raise _not_durable(writer.error)
     log.accepted.append(statement.digest)
     return Accepted(statement, payload, receipt)
@@ -342,13 +350,17 @@ def _receipt(
         predicate["own"] = head
     subject = {"digest": {"sha256": handoff}, "name": "handoff"}
     envelope = Envelope.sign(statements.build(statements.RECEIPT, subject, predicate), writer.identity)
-    writer.entry(envelope.to_bytes())
-    return envelope.digest
+    return envelope.digest if writer.entry(envelope.to_bytes()) else ""
+
+
+def _is_no(kind: type, value: object) -> bool:
+    """Callers without a type checker pass anything."""
+    return type(value) is not kind
 
 
 def _cited(parent: str | Accepted) -> dict[str, str]:
     digest = parent.digest if isinstance(parent, Accepted) else parent
-    if not isinstance(digest, str) or not _HEX64.fullmatch(digest):
+    if _is_no(str, digest) or not _HEX64.fullmatch(digest):
         raise HandoffError(
             "a parent is a SHA-256 in hex", code="CF-HANDOFF-002", hint="pass what accept returned"
         )

@@ -73,6 +73,7 @@ class Problem:
     where: str
     message: str
     torn: bool = False
+    unknown: bool = False
 
 
 Event = Entry | BlobSeen | CheckpointSeen | Problem
@@ -102,6 +103,7 @@ class LogScan:
     clean: bool = False
     first: dict[str, Any] | None = None
     broken: bool = False
+    _last_op: str = ""
     suspects: dict[int, int] = field(default_factory=dict)
 
     def events(self) -> Iterator[Event]:
@@ -119,7 +121,7 @@ class LogScan:
             last = number >= max(openings, default=0)
             for event in self._segment(number, recovered.get(number), last=last):
                 yield event
-                if isinstance(event, Problem) and not event.torn:
+                if isinstance(event, Problem) and not (event.torn or event.unknown):
                     return
         if not numbers:
             yield Problem("CF-LOG-013", self.log, "a log without segments", torn=True)
@@ -244,9 +246,11 @@ class LogScan:
                             continue
                         outcome = self._next(item.data, number, chunk.start, where, opened=opened)
                         yield outcome
-                        if isinstance(outcome, Problem):
-                            return
                         opened = True
+                        if isinstance(outcome, Problem):
+                            if not outcome.unknown:
+                                return
+                            continue
                         if outcome.op == "stored":
                             awaiting = alone and outcome.body["content"] == {
                                 "offset": chunk.start,
@@ -301,22 +305,31 @@ class LogScan:
             if len(data) > MAX_ENTRY:
                 raise LogError("an entry is too long", code="CF-LOG-016", where=at)
             value = canonical.loads_canonical(data, max_bytes=MAX_ENTRY)
+            if type(value) is not dict or value.keys() != {"body", "i", "prev"} or type(value["i"]) is not int:
+                raise LogError("not an entry", code="CF-LOG-021", where=at)
+            if value["i"] != self.index or value["prev"] != self.prev:
+                raise LogError("the hash chain is broken", code="CF-LOG-017", where=at)
             entry = self._entry(value, data, number, offset, at)
         except CounterfoilError as exc:
-            return self._problem(exc.code, at, exc.message)
-        if entry.index != self.index or value["prev"] != self.prev:
-            return self._problem("CF-LOG-017", at, "the hash chain is broken")
+            if exc.code != "CF-LOG-022":
+                return self._problem(exc.code, at, exc.message)
+            self._advance(sha256_hex(data), data, "unknown")
+            return Problem(exc.code, at, exc.message, unknown=True)
         if not opened:
             if entry.op not in OPENERS or entry.body["context"].get("tree") != self._peaks():
                 return self._problem("CF-LOG-018", at, "a segment does not open with the tree it continues")
-        elif entry.op in OPENERS and entry.op != "session":
+        elif entry.op in OPENERS and not (entry.op == "session" and self._last_op == "recovered"):
             return self._problem("CF-LOG-018", at, "an opening entry inside a segment")
         if self.first is None:
             self.first = entry.body
-        self.prev = entry.digest
+        self._advance(entry.digest, data, entry.op)
+        return entry
+
+    def _advance(self, digest: str, data: bytes, op: str) -> None:
+        self.prev = digest
         self.index += 1
         self.tree.append(tree.leaf_hash(data))
-        return entry
+        self._last_op = op
 
     def _entry(self, value: Any, data: bytes, number: int, offset: int, at: str) -> Entry:
         if type(value) is not dict or value.keys() != {"body", "i", "prev"} or type(value["i"]) is not int:

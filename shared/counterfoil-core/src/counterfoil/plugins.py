@@ -6,6 +6,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
 from typing import Final, TypeVar
 
 import pluggy
@@ -18,6 +19,7 @@ __all__ = ["GROUP", "Broken", "Plugin", "Plugins", "loaded"]
 
 T = TypeVar("T")
 GROUP: Final = "counterfoil"
+_BROKEN_MAX: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +42,8 @@ class Broken:
 class Plugins:
     """The plugins of one process.
 
-    ``allow`` is a comma-separated list of entry point names (``none`` for no plugin); default: all installed.
+    ``allow`` is a comma-separated list of entry point names (``none`` for no plugin); default: all installed. A name
+    that is not installed counts as broken: who named it relies on it.
     """
 
     def __init__(self, *, allow: str | None = None, points: Sequence[EntryPoint] | None = None) -> None:
@@ -53,9 +56,22 @@ class Plugins:
         for point in sorted(found, key=lambda one: one.name):
             if wanted is None or point.name in wanted:
                 self._load(point)
+        for name in sorted((wanted or set()) - {point.name for point in found}):
+            self._note(Broken(name, "is not installed"))
 
     def register(self, plugin: object, name: str) -> None:
-        """Add a plugin object by hand; raises PluginError (CF-PLUGIN-002) when it names an unknown hook."""
+        """Add a plugin object by hand.
+
+        Raises PluginError: CF-PLUGIN-002 when it names an unknown hook, CF-PLUGIN-001 when the name is taken (the
+        plugin that has it stays: it may be the one that denies).
+        """
+        if self._manager.has_plugin(name):
+            raise PluginError(
+                f"another plugin is called {name}",
+                code="CF-PLUGIN-001",
+                where=name,
+                hint="uninstall one of the two",
+            )
         try:
             self._manager.register(plugin, name=name)
             self._manager.check_pending()
@@ -63,27 +79,20 @@ class Plugins:
             if self._manager.has_plugin(name):
                 self._manager.unregister(name=name)
             raise PluginError(
-                f"plugin {name} does not fit the hook spec: {exc}", code="CF-PLUGIN-002", where=name
+                f"plugin {name} does not fit the hook spec: {exc}",
+                code="CF-PLUGIN-002",
+                where=name,
+                hint="install the version of the plugin that fits this Counterfoil",
             ) from exc
 
     def instrumentations(self) -> list[Instrumentation]:
         """Adapters of all plugins; one that fails is listed as broken."""
-        return [
-            one
-            for name, found in self._each("counterfoil_instrumentations")
-            for one in self._typed(name, found, Instrumentation)
-        ]
+        return self._listed("counterfoil_instrumentations", Instrumentation)[0]
 
     def redactions(self) -> list[Redaction]:
         """Redaction rules; raises PluginError (CF-PLUGIN-003) when a plugin fails, since storing would leak."""
-        before = len(self.broken)
-        rules = [
-            one
-            for name, found in self._each("counterfoil_redactions")
-            for one in self._typed(name, found, Redaction)
-        ]
-        if len(self.broken) > before:
-            broken = self.broken[-1]
+        rules, failed = self._listed("counterfoil_redactions", Redaction)
+        for broken in failed:
             raise PluginError(
                 f"plugin {broken.name} failed to give its redactions: {broken.reason}",
                 code="CF-PLUGIN-003",
@@ -94,15 +103,13 @@ class Plugins:
 
     def check_transfer(self, transfer: Transfer) -> Deny | None:
         """The first refusal of any plugin; a failing plugin refuses."""
-        before = len(self.broken)
-        for name, answer in self._each("counterfoil_check_transfer", transfer=transfer):
+        answers, failed = self._each("counterfoil_check_transfer", transfer=transfer)
+        for name, answer in answers:
             if isinstance(answer, Deny):
                 return Deny(f"{name}: {answer.reason}")
             if answer is not None:
                 return Deny(f"{name}: answered neither Deny nor None")
-        if len(self.broken) > before:
-            return Deny(f"{self.broken[-1].name}: the check failed")
-        return None
+        return Deny(f"{failed[0].name}: the check failed") if failed else None
 
     def has(self, hook: str) -> bool:
         """Whether any plugin implements a hook (so that nobody pays for an empty call)."""
@@ -110,39 +117,52 @@ class Plugins:
 
     def sealed(self, log: str, entries: Sequence[tuple[int, str, bytes]]) -> None:
         """Tell plugins what is on disk."""
-        for _ in self._each("counterfoil_sealed", log=log, entries=entries):
-            pass
+        self._each("counterfoil_sealed", log=log, entries=entries)
 
     def _load(self, point: EntryPoint) -> None:
         try:
             self.register(point.load(), point.name)
         except PluginError as exc:
-            self.broken.append(Broken(point.name, exc.message))
-        except Exception as exc:
-            self.broken.append(Broken(point.name, f"{type(exc).__name__} while importing {point.value}"))
+            self._note(Broken(point.name, exc.message))
+        except KeyboardInterrupt:
+            raise
+        except BaseException as exc:  # a module may even try to end the program
+            self._note(Broken(point.name, f"{type(exc).__name__} while importing {point.value}"))
         else:
             dist = point.dist
             self.plugins.append(Plugin(point.name, dist.name if dist else "", dist.version if dist else ""))
 
-    def _each(self, hook: str, **arguments: object) -> list[tuple[str, object]]:
+    def _note(self, broken: Broken) -> None:
+        if broken not in self.broken and len(self.broken) < _BROKEN_MAX:
+            self.broken.append(broken)
+
+    def _each(self, hook: str, **arguments: object) -> tuple[list[tuple[str, object]], list[Broken]]:
         """Call every implementation apart, so that one that raises cannot hide the others' answers."""
         out: list[tuple[str, object]] = []
+        failed: list[Broken] = []
         for impl in getattr(self._manager.hook, hook).get_hookimpls():
             try:
                 out.append((impl.plugin_name, impl.function(*(arguments[name] for name in impl.argnames))))
             except Exception as exc:
-                self.broken.append(Broken(impl.plugin_name, f"{hook} raised {type(exc).__name__}"))
-        return out
+                failed.append(Broken(impl.plugin_name, f"{hook} raised {type(exc).__name__}"))
+        for broken in failed:
+            self._note(broken)
+        return out, failed
 
-    def _typed(self, name: str, found: object, kind: type[T]) -> list[T]:
-        try:
-            listed = list(found)  # type: ignore[call-overload]
-        except TypeError:
-            listed = [found]
-        good = [one for one in listed if isinstance(one, kind)]
-        if len(good) != len(listed):
-            self.broken.append(Broken(name, f"returned something that is no {kind.__name__}"))
-        return good
+    def _listed(self, hook: str, kind: type[T]) -> tuple[list[T], list[Broken]]:
+        answers, failed = self._each(hook)
+        good: list[T] = []
+        for name, found in answers:
+            try:
+                listed = [] if found is None else list(found)  # type: ignore[call-overload]
+                wrong = not all(isinstance(one, kind) for one in listed)
+            except Exception:
+                listed, wrong = [], True
+            good += [one for one in listed if isinstance(one, kind)]
+            if wrong:
+                failed.append(Broken(name, f"returned something that is no {kind.__name__}"))
+                self._note(failed[-1])
+        return good, failed
 
 
 _loaded: Plugins | None = None
@@ -152,5 +172,19 @@ def loaded() -> Plugins:
     """This process's plugins, loaded once."""
     global _loaded
     if _loaded is None:
-        _loaded = Plugins(allow=os.environ.get("COUNTERFOIL_PLUGINS"))
+        _loaded = Plugins(allow=os.environ.get("COUNTERFOIL_PLUGINS") or _from_file())
     return _loaded
+
+
+def _from_file() -> str | None:
+    """What the project's file allows; settings are slow to import, so a look comes first."""
+    for name in ("counterfoil.toml", "pyproject.toml"):
+        try:
+            data = Path(name).read_bytes()
+        except OSError:
+            continue
+        if b"counterfoil" in name.encode() + data and b"plugins" in data:
+            from counterfoil.settings import load
+
+            return load().plugins
+    return None

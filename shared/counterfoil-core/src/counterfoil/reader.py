@@ -8,21 +8,33 @@ from __future__ import annotations
 import base64
 import os
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from counterfoil import canonical, log, records, segments, statements
-from counterfoil.digest import MEDIA_BYTES, MEDIA_FOLD, MEDIA_JSON, MEDIA_TEXT, Reference, sha256_hex
+from counterfoil.digest import (
+    MEDIA_BYTES,
+    MEDIA_FOLD,
+    MEDIA_JSON,
+    MEDIA_TEXT,
+    Reference,
+    is_reference,
+    sha256_hex,
+)
 from counterfoil.dsse import Envelope
-from counterfoil.errors import CounterfoilError, LogError, StoreError
+from counterfoil.errors import CanonicalError, CounterfoilError, LogError, StoreError
 from counterfoil.graph import Graph
 from counterfoil.log import Entry, LogScan
 from counterfoil.stores import FolderStore, open_store
+from counterfoil.values import fresh_stack
 from counterfoil.views import CallView, RunView, join, run_of
 
 __all__ = ["CallView", "Reader", "RunView", "read"]
 
 _MAX_DEPTH: Final = 256
+_MAX_VALUE: Final = 1 << 30
+_INCOMPLETE: Final = "run counterfoil verify"
+_PARTS: Final = "read the stored bytes one by one"
 _STREAMS: Final = 8
 
 
@@ -32,6 +44,7 @@ class Reader:
     def __init__(self, store: FolderStore) -> None:
         self.store = store
         self._places: dict[str, tuple[str, tuple[int, int, int, int]]] | None = None
+        self._indexed = 0
         self._streams: OrderedDict[tuple[str, int, int], dict[int, bytes]] = OrderedDict()
 
     # -- entries ------------------------------------------------------------------------------------------------------
@@ -108,19 +121,30 @@ class Reader:
 
     def blob(self, sha256: str) -> bytes:
         """Stored bytes by their SHA-256; raises LogError (CF-LOG-040) when this evidence does not hold them."""
+        found = self._index().get(sha256)
+        if found is None and self.store.size() != self._indexed:  # somebody records at the same time
+            self._places = None
+            found = self._index().get(sha256)
+        if found is None:
+            raise LogError(
+                "this evidence holds no such bytes", code="CF-LOG-040", where=sha256[:12], hint=_INCOMPLETE
+            )
+        data = self._read(*found)
+        if sha256_hex(data) != sha256:
+            raise LogError(
+                "stored bytes do not match their name", code="CF-LOG-041", where=sha256[:12], hint=_INCOMPLETE
+            )
+        return data
+
+    def _index(self) -> dict[str, tuple[str, tuple[int, int, int, int]]]:
         if self._places is None:
+            self._indexed = self.store.size()
             self._places = {}
             for name in self.logs():
                 for event in LogScan(self.store, name).events():
                     if isinstance(event, log.BlobSeen):
                         self._places.setdefault(event.sha256, (name, event.place))
-        found = self._places.get(sha256)
-        if found is None:
-            raise LogError("this evidence holds no such bytes", code="CF-LOG-040", where=sha256[:12])
-        data = self._read(*found)
-        if sha256_hex(data) != sha256:
-            raise LogError("stored bytes do not match their name", code="CF-LOG-041", where=sha256[:12])
-        return data
+        return self._places
 
     def blobs(self) -> Iterator[tuple[str, int]]:
         """(SHA-256, size) of every stored blob, each once."""
@@ -137,40 +161,17 @@ class Reader:
         return found[0] if len(found) == 1 else None
 
     def value(self, ref: Reference | dict[str, Any] | None) -> Any:
-        """The canonical value behind a reference, all references inside it resolved; None for no reference."""
+        """The canonical value behind a reference, all references inside it resolved; None for no reference.
+
+        Raises LogError: CF-LOG-040, 041: bytes are missing or changed; CF-LOG-042 to 044: they are no value.
+        """
         if ref is None:
             return None
         reference = ref if isinstance(ref, Reference) else Reference.from_dict(ref)
-        return self._value(reference)
-
-    def _value(self, ref: Reference) -> Any:
-        if ref.media == MEDIA_FOLD:
-            return self._unfold(ref.sha256)
-        data = self.blob(ref.sha256)
-        if ref.media == MEDIA_TEXT:
-            return data.decode()
-        if ref.media == MEDIA_BYTES:
-            return {"$bytes": base64.b64encode(data).decode()}
-        if ref.media != MEDIA_JSON:
-            raise LogError(f"unknown media type {ref.media}", code="CF-LOG-042", where=ref.sha256[:12])
-        return self._resolve(canonical.loads(data, max_depth=_MAX_DEPTH))
-
-    def _resolve(self, value: Any) -> Any:
-        if type(value) is dict:
-            if value.keys() == {"$ref"}:
-                return self._value(Reference.from_dict(value["$ref"]))
-            return {key: self._resolve(one) for key, one in value.items()}
-        if type(value) is list:
-            return [self._resolve(one) for one in value]
-        return value
-
-    def _unfold(self, sha256: str) -> list[Any]:
-        out: list[Any] = []
-        while sha256:
-            node = canonical.loads(self.blob(sha256), max_depth=_MAX_DEPTH)
-            out.append(self._resolve(node["add"]))
-            sha256 = node["parent"]
-        return out[::-1]
+        try:
+            return _Value(self.blob).of(reference)
+        except RecursionError:
+            return fresh_stack(lambda: _Value(self.blob).of(reference), otherwise=_too_deep)
 
     def _read(self, name: str, place: tuple[int, int, int, int]) -> bytes:
         number, stream, start, position = place
@@ -189,7 +190,7 @@ class Reader:
         for at, item in enumerate(segments.items(chunk, where=name)):
             if at == position:
                 return item.data
-        raise LogError("a blob is no longer where it was", code="CF-LOG-019", where=name)
+        raise LogError("a blob is no longer where it was", code="CF-LOG-019", where=name, hint=_INCOMPLETE)
 
     def _load_stream(self, name: str, number: int, stream: int) -> dict[int, bytes]:
         where = self.store.segment_name(name, number)
@@ -203,6 +204,87 @@ class Reader:
         except segments.TornChunk:
             pass
         return chunks
+
+
+class _Value:
+    """One value put together from blobs; counts bytes, since few blobs that cite each other can stand for many."""
+
+    __slots__ = ("_blob", "_left")
+
+    def __init__(self, blob: Callable[[str], bytes]) -> None:
+        self._blob = blob
+        self._left = _MAX_VALUE
+
+    def of(self, ref: Reference) -> Any:
+        if ref.media == MEDIA_FOLD:
+            return self._unfold(ref.sha256)
+        data = self._bytes(ref.sha256)
+        if ref.media == MEDIA_BYTES:
+            return {"$bytes": base64.b64encode(data).decode()}
+        if ref.media == MEDIA_TEXT:
+            try:
+                return data.decode()
+            except UnicodeDecodeError:
+                raise _no_value(ref.sha256) from None
+        if ref.media != MEDIA_JSON:
+            raise LogError(
+                "the media type of a value is unknown",
+                code="CF-LOG-042",
+                where=ref.sha256[:12],
+                hint="read this evidence with a newer Counterfoil",
+            )
+        return self._resolve(self._json(ref.sha256, data))
+
+    def _bytes(self, sha256: str) -> bytes:
+        data = self._blob(sha256)
+        self._left -= len(data)
+        if self._left < 0:
+            raise LogError(
+                f"a value is larger than {_MAX_VALUE} bytes",
+                code="CF-LOG-043",
+                where=sha256[:12],
+                hint=_PARTS,
+            )
+        return data
+
+    def _json(self, sha256: str, data: bytes) -> Any:
+        try:
+            return canonical.loads(data, max_depth=_MAX_DEPTH)
+        except CanonicalError:
+            raise _no_value(sha256) from None
+
+    def _resolve(self, value: Any) -> Any:
+        if type(value) is dict:
+            if value.keys() == {"$ref"} and is_reference(value["$ref"]):
+                return self.of(Reference.from_dict(value["$ref"]))
+            return {key: self._resolve(one) for key, one in value.items()}
+        if type(value) is list:
+            return [self._resolve(one) for one in value]
+        return value
+
+    def _unfold(self, sha256: str) -> list[Any]:
+        out: list[Any] = []
+        while sha256:
+            node = self._json(sha256, self._bytes(sha256))
+            if (
+                type(node) is not dict
+                or node.keys() != {"add", "n", "parent"}
+                or type(node["parent"]) is not str
+            ):
+                raise _no_value(sha256)
+            out.append(self._resolve(node["add"]))
+            sha256 = node["parent"]
+        return out[::-1]
+
+
+def _no_value(sha256: str) -> LogError:
+    return LogError(
+        "stored bytes are not what they are cited as", code="CF-LOG-044", where=sha256[:12], hint=_INCOMPLETE
+    )
+
+
+def _too_deep() -> Any:
+    raise LogError("a value is nested too deeply", code="CF-LOG-043", hint=_PARTS)
 
 
 def read(evidence: str | os.PathLike[str] | FolderStore) -> Reader:

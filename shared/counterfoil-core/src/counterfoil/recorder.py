@@ -358,7 +358,7 @@ class Recorder:
 
     def holds(self, *refs: Reference) -> bool:
         """Whether the log has all bytes under these references, so that an entry may cite them."""
-        return not self._lacking(list(refs))
+        return not self._lacking({"refs": [ref.to_dict() for ref in refs]})
 
     # -- losses and life ----------------------------------------------------------------------------------------------
 

@@ -28,6 +28,7 @@ __all__ = [
     "actor_text",
     "below",
     "build",
+    "fits",
     "is_record",
     "label",
     "parse_body",
@@ -78,6 +79,20 @@ def build(content: dict[str, Any], context: dict[str, Any]) -> bytes:
             hint="pass long values as values",
         )
     return body
+
+
+def fits(data: bytes, body: dict[str, Any]) -> bool:
+    """Whether a record keeps to its limits: at most 32 KiB, no float, no null (two readers must agree on numbers)."""
+    stack: list[object] = [body]
+    while stack:
+        node = stack.pop()
+        if type(node) is dict:
+            stack.extend(node.values())
+        elif type(node) is list:
+            stack.extend(node)
+        elif node is None or type(node) is float:
+            return False
+    return len(data) <= MAX_RECORD
 
 
 def is_record(body: dict[str, Any]) -> bool:

@@ -187,7 +187,7 @@ def is_note(data: bytes, start: int) -> bool:
     """Whether a whole, checksummed chunk that holds nothing but a note begins at ``start``."""
     form, length, raw_length, checksum = CHUNK_HEADER.unpack_from(data, start)
     stop = start + CHUNK_HEADER.size + length
-    if form != RAW or length != raw_length or stop > len(data):
+    if form != RAW or data[start + 1 : start + 4] != b"\0\0\0" or length != raw_length or stop > len(data):
         return False
     stored = data[start + CHUNK_HEADER.size : stop]
     return zlib.crc32(stored, zlib.crc32(data[start : start + 12])) == checksum and stored[:1] == bytes(

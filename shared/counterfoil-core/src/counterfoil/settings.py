@@ -61,15 +61,29 @@ def _from_file() -> dict[str, Any]:
         path = Path(name)
         try:
             data = tomllib.loads(path.read_text("utf-8"))
-        except (FileNotFoundError, NotADirectoryError, PermissionError):
+        except (FileNotFoundError, NotADirectoryError):
             continue
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as exc:
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError, RecursionError) as exc:
             if name == "pyproject.toml":
                 continue  # somebody else's file: not ours to complain about
             raise ConfigError(
                 f"{name} cannot be read: {exc}", code="CF-CONFIG-002", where=name, hint="mend the file"
             ) from exc
-        table = data if name == "counterfoil.toml" else data.get("tool", {}).get("counterfoil")
+        tools = data.get("tool")
+        table = (
+            data
+            if name == "counterfoil.toml"
+            else tools.get("counterfoil")
+            if isinstance(tools, dict)
+            else None
+        )
         if isinstance(table, dict):
             return cast("dict[str, Any]", dict(table))
+        if table is not None:
+            raise ConfigError(
+                "tool.counterfoil is no table",
+                code="CF-CONFIG-002",
+                where=name,
+                hint="write [tool.counterfoil]",
+            )
     return {}

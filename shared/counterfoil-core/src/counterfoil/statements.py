@@ -230,7 +230,7 @@ def parse(payload: bytes) -> Statement:
         raise StatementError("a statement has exactly one subject", code="CF-STMT-005")
     predicate, subject = models
     try:
-        return Statement.model_construct(
+        found = Statement.model_construct(
             digest=sha256_hex(payload),
             kind=value["predicateType"],
             subject=subject.model_validate(value["subject"][0]),
@@ -242,6 +242,23 @@ def parse(payload: bytes) -> Statement:
         raise StatementError(
             f"a statement is malformed: {first['msg']}", code="CF-STMT-005", where=where
         ) from exc
+    if not _same_subject(found):
+        raise StatementError("the subject is not what the predicate is about", code="CF-STMT-005", where="/subject")
+    return found
+
+
+def _same_subject(statement: Statement) -> bool:
+    """Whether the subject, which every in-toto tool reads, says what the predicate says."""
+    subject, predicate = statement.subject, statement.predicate
+    if isinstance(subject, PayloadSubject):
+        return isinstance(predicate, Handoff) and subject.digest.counterfoil_v1 == predicate.content.payload
+    if isinstance(predicate, Receipt):
+        return subject.digest.sha256 == predicate.handoff
+    return (
+        isinstance(predicate, Binding)
+        and subject.digest.sha256 == predicate.key
+        and subject.name == predicate.actor
+    )
 
 
 def parse_parents(data: bytes) -> list[Parent]:

@@ -285,7 +285,7 @@ def _items(items: list[tuple[Any, Any]], go: Go, levels: int) -> object:
         if all(_well_formed(key) for key, _ in items):
             return {key: go(value, levels) for key, value in items}
     pairs = [[go(key, levels + 2), go(value, levels + 2)] for key, value in items]
-    return {"$map": _sorted(pairs, lambda pair: pair[0])}
+    return {"$map": _sorted(pairs)}
 
 
 def _well_formed(key: str) -> bool:
@@ -305,11 +305,11 @@ def _tuple(obj: Any, go: Go) -> object:
 
 
 def _set(obj: Any, go: Go) -> object:
-    return {"$set": _sorted([go(value, 2) for value in obj], lambda value: value)}
+    return {"$set": _sorted([go(value, 2) for value in obj])}
 
 
-def _sorted(values: list[Any], key: Callable[[Any], object]) -> list[Any]:
-    return sorted(values, key=lambda value: canonical.dumps(key(value)))
+def _sorted(values: list[Any]) -> list[Any]:
+    return sorted(values, key=canonical.dumps)
 
 
 def _datetime(obj: Any, go: Go) -> object:
@@ -486,6 +486,8 @@ def _numpy(obj: Any, go: Go) -> object:
 
 def _name(kind: type) -> str:
     module, name = _of_type(kind, "__module__"), _of_type(kind, "__qualname__")
+    if module == "pathlib._local":  # where Python 3.13 keeps the classes of pathlib
+        module = "pathlib"
     text = name if module == "builtins" else f"{module}.{name}"
     return text if type(_str(text)) is str else "?"
 

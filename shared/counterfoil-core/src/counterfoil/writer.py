@@ -222,11 +222,10 @@ class Writer:
         retry_at = 0.0
         owed = closing = False
         while not closing:
-            timeout = (
-                None if uncovered_since is None else max(0.0, uncovered_since + DELAY - time.monotonic())
-            )
-            if self._items:
-                timeout = max(0.0, retry_at - time.monotonic())
+            timeout = None
+            if self._items or uncovered_since is not None:
+                due_at = retry_at if self._items or uncovered_since is None else uncovered_since + DELAY
+                timeout = max(0.0, max(due_at, retry_at) - time.monotonic())
             try:
                 first = self._queue.get(timeout=timeout)
             except queue.Empty:

@@ -5,6 +5,7 @@ Every byte inside is evidence, so there is no cache, lock or index here (those l
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import re
@@ -103,8 +104,9 @@ class FolderStore:
         """Bytes of all files and folders in this evidence, as ``du -b`` counts them."""
         total = 0
         for folder, _, names in os.walk(self.root):
-            total += os.stat(folder).st_size
-            total += sum(os.stat(os.path.join(folder, name)).st_size for name in names)
+            for path in (folder, *(os.path.join(folder, name) for name in names)):
+                with contextlib.suppress(FileNotFoundError):
+                    total += os.lstat(path).st_size
         return total
 
     # -- writing ------------------------------------------------------------------------------------------------------

@@ -1,0 +1,509 @@
+"""Plugins: broken ones are kept apart, deciding ones decide strictly, and adapters join when their framework comes."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.metadata
+import importlib.util
+import sys
+import textwrap
+import threading
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+
+import counterfoil
+from counterfoil import autostart, hooks, plugins
+from counterfoil.errors import ConfigError, PluginError
+from counterfoil.hooks import Deny, Instrumentation, Redaction, Transfer
+from counterfoil.plugins import Plugins
+
+TRANSFER = Transfer(("a",), ("b",), "edge", "0" * 64, (), "recorded")
+
+
+class Point:
+    """An entry point whose object is given."""
+
+    def __init__(self, name: str, made: Any) -> None:
+        self.name = name
+        self.value = f"module_of_{name}"
+        self.dist = None
+        self._made = made
+
+    def load(self) -> Any:
+        if isinstance(self._made, BaseException):
+            raise self._made
+        return self._made
+
+
+def of(*points: tuple[str, Any], allow: str | None = None) -> Plugins:
+    return Plugins(points=[Point(name, made) for name, made in points], allow=allow)  # type: ignore[misc]
+
+
+class Good:
+    def __init__(self) -> None:
+        self.sealed: list[tuple[str, int, str, bytes]] = []
+
+    @hooks.hookimpl
+    def counterfoil_check_transfer(self, transfer: Transfer) -> Deny | None:
+        return Deny("no") if transfer.kind == "message" else None
+
+    @hooks.hookimpl
+    def counterfoil_redactions(self) -> Sequence[Redaction]:
+        return [Redaction("password", "rule")]
+
+    @hooks.hookimpl
+    def counterfoil_sealed(self, log: str, entries: Sequence[tuple[int, str, bytes]]) -> None:
+        self.sealed += [(log, *entry) for entry in entries]
+
+
+class Failing:
+    @hooks.hookimpl
+    def counterfoil_check_transfer(self, transfer: Transfer) -> Deny | None:
+        raise RuntimeError
+
+    @hooks.hookimpl
+    def counterfoil_redactions(self) -> Sequence[Redaction]:
+        raise RuntimeError
+
+    @hooks.hookimpl
+    def counterfoil_instrumentations(self) -> Sequence[Instrumentation]:
+        raise RuntimeError
+
+    @hooks.hookimpl
+    def counterfoil_sealed(self, log: str, entries: Sequence[Any]) -> None:
+        raise RuntimeError
+
+
+class Unknown:
+    @hooks.hookimpl
+    def counterfoil_sealled(self) -> None: ...
+
+
+class WrongArguments:
+    @hooks.hookimpl
+    def counterfoil_check_transfer(self, transfers: Transfer) -> None: ...
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        ImportError("no such module"),
+        SyntaxError("bad"),
+        SystemExit(3),
+        Unknown(),
+        WrongArguments(),
+    ],
+    ids=lambda one: type(one).__name__,
+)
+def test_a_plugin_that_cannot_be_loaded_is_kept_apart(made: Any) -> None:
+    found = of(("bad", made), ("good", Good()))
+    assert [one.name for one in found.plugins] == ["good"]
+    assert [one.name for one in found.broken] == ["bad"]
+    assert found.broken[0].reason
+    assert found.check_transfer(TRANSFER) is None
+    assert [one.key for one in found.redactions()] == ["password"]
+
+
+def test_ctrl_c_while_a_plugin_loads_is_obeyed() -> None:
+    with pytest.raises(KeyboardInterrupt):
+        of(("slow", KeyboardInterrupt()))
+
+
+def test_the_allow_list() -> None:
+    assert [one.name for one in of(("a", Good()), ("b", Good())).plugins] == ["a", "b"]
+    assert [one.name for one in of(("a", Good()), ("b", Good()), allow="b").plugins] == ["b"]
+    assert [one.name for one in of(("a", Good()), ("b", Good()), allow=" b , a ").plugins] == ["a", "b"]
+    assert of(("a", Good()), allow="none").plugins == []
+    missing = of(("a", Good()), allow="a,policy")
+    assert [(one.name, one.reason) for one in missing.broken] == [("policy", "is not installed")]
+
+
+def test_the_allow_list_comes_from_the_environment_or_the_project_s_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(plugins, "_loaded", None)
+    (tmp_path / "counterfoil.toml").write_text('plugins = "none"')
+    assert plugins.loaded().plugins == []
+    monkeypatch.setattr(plugins, "_loaded", None)
+    monkeypatch.setenv("COUNTERFOIL_PLUGINS", "nobody")
+    assert [one.name for one in plugins.loaded().broken] == ["nobody"]
+    monkeypatch.setattr(plugins, "_loaded", None)
+
+
+def test_a_name_that_is_taken_takes_nobody_s_place() -> None:
+    """Installing a second plugin of one name must not switch the first one off."""
+    found = of(("policy", Good()), ("policy", object()))
+    assert [one.name for one in found.broken] == ["policy"]
+    denied = found.check_transfer(Transfer(("a",), ("b",), "message", "0" * 64, (), "recorded"))
+    assert denied == Deny("policy: no")
+    with pytest.raises(PluginError) as caught:
+        found.register(object(), "policy")
+    assert caught.value.code == "CF-PLUGIN-001"
+    with pytest.raises(PluginError) as caught:
+        found.register(Unknown(), "other")
+    assert caught.value.code == "CF-PLUGIN-002"
+    assert caught.value.hint
+
+
+def test_a_failing_check_denies_and_a_failing_redaction_stops() -> None:
+    found = of(("bad", Failing()), ("good", Good()))
+    denied = found.check_transfer(TRANSFER)
+    assert denied == Deny("bad: the check failed")
+    with pytest.raises(PluginError) as caught:
+        found.redactions()
+    assert caught.value.code == "CF-PLUGIN-003"
+    assert found.instrumentations() == []
+
+
+@pytest.mark.parametrize(
+    "given", [5, "text", [Redaction("a", "b"), "x"], [None], iter([1]), object()], ids=str
+)
+def test_redactions_of_another_type_stop(given: Any) -> None:
+    class Odd:
+        @hooks.hookimpl
+        def counterfoil_redactions(self) -> Any:
+            return given
+
+    with pytest.raises(PluginError) as caught:
+        of(("odd", Odd())).redactions()
+    assert caught.value.code == "CF-PLUGIN-003"
+
+
+def test_a_hook_that_gives_nothing_is_no_failure() -> None:
+    class Silent:
+        @hooks.hookimpl
+        def counterfoil_redactions(self) -> Any:
+            return None
+
+    found = of(("silent", Silent()))
+    assert found.redactions() == []
+    assert found.broken == []
+
+
+def test_failures_are_listed_once_and_do_not_grow() -> None:
+    found = of(("bad", Failing()))
+    for _ in range(500):
+        found.sealed("log", [])
+        found.check_transfer(TRANSFER)
+    assert len(found.broken) == 2
+
+
+def test_one_plugin_s_failure_is_not_another_one_s_refusal() -> None:
+    """A hook that fails on the writer's thread says nothing about a handoff that is checked at that moment."""
+
+    class Sealed:
+        @hooks.hookimpl
+        def counterfoil_sealed(self, log: str, entries: Sequence[Any]) -> None:
+            raise RuntimeError(str(len(entries)))
+
+    found = of(("broken", Sealed()), ("good", Good()))
+    stop = threading.Event()
+
+    def fail() -> None:
+        while not stop.is_set():
+            found.broken.clear()
+            found.sealed("log", [])
+
+    thread = threading.Thread(target=fail)
+    thread.start()
+    try:
+        assert all(found.check_transfer(TRANSFER) is None for _ in range(3000))
+    finally:
+        stop.set()
+        thread.join()
+
+
+def test_sealed_comes_after_the_disk_and_tells_every_entry(
+    lab: Any, no_plugins: Plugins, one_run: Any
+) -> None:
+    plugin = Good()
+    no_plugins.register(plugin, "mirror")
+    no_plugins.register(Failing(), "failing")
+    recorder = lab.recorder()
+    one_run(recorder)
+    recorder.flush()
+    on_disk = {entry.digest: entry for entry in counterfoil.read(lab.evidence).entries()}
+    assert plugin.sealed
+    for log, index, digest, body in plugin.sealed:
+        assert log == recorder.open().origin
+        assert (on_disk[digest].index, on_disk[digest].body_bytes) == (index, body)
+    recorder.close()
+    assert lab.verify().verdict == "intact"
+    told = {digest for _, _, digest, _ in plugin.sealed}
+    own = {"session", "segment", "recovered", "stored"}
+    assert told == {one.digest for one in counterfoil.read(lab.evidence).entries() if one.op not in own}
+
+
+def test_a_plugin_on_the_writer_s_thread_may_record_and_flush(lab: Any, no_plugins: Plugins) -> None:
+    class Talkative:
+        answers: ClassVar[list[bool]] = []
+
+        @hooks.hookimpl
+        def counterfoil_sealed(self, log: str, entries: Sequence[Any]) -> None:
+            if not self.answers:
+                recorder.end(recorder.start("invoke_workflow", "by the plugin", actor=("plugin",)))
+                self.answers.append(recorder.flush())
+
+    no_plugins.register(Talkative(), "talkative")
+    recorder = lab.recorder()
+    recorder.end(recorder.start("invoke_workflow", "app", actor=("app",)))
+    recorder.flush()
+    recorder.close()
+    assert Talkative.answers == [False]
+    assert lab.verify().verdict == "intact"
+    assert [call.name for call in counterfoil.read(lab.evidence).calls()] == ["app", "by the plugin"]
+
+
+def test_the_session_tells_which_plugins_there_were(lab: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = of(("good", Good()), ("bad\ud800", ImportError()))
+    monkeypatch.setattr(plugins, "_loaded", found)
+    recorder = lab.recorder()
+    recorder.capabilities["adapter"] = {"odd": object(), "n": 2**70}
+    recorder.end(recorder.start("invoke_workflow", "app", actor=("app",)))
+    recorder.close()
+    assert lab.verify().verdict == "intact"
+    reader = counterfoil.read(lab.evidence)
+    session = next(entry for entry in reader.records() if entry.op == "session")
+    about = reader.value(session.body["context"]["about"])
+    assert about["plugins"] == {"good": " "}
+    assert about["capabilities"]["adapter"]["odd"] == {"$opaque": "object"}
+    assert len(about["broken"]["$map"]) == 1
+
+
+# -- adapters ---------------------------------------------------------------------------------------------------------
+
+
+class Adapter:
+    """An adapter for a module that the test writes."""
+
+    def __init__(self, target: str, modes: tuple[str, ...] = ("observe",)) -> None:
+        self.target = target
+        self.modes = modes
+        self.recorders: list[Any] = []
+        self.taken_out = 0
+        self.fail: Exception | None = None
+
+    def install(self, recorder: Any) -> None:
+        if self.fail is not None:
+            raise self.fail
+        self.recorders.append(recorder)
+
+    def uninstall(self) -> None:
+        self.taken_out += 1
+
+    @hooks.hookimpl
+    def counterfoil_instrumentations(self) -> Sequence[Instrumentation]:
+        return [
+            Instrumentation(
+                self.target, self.target, self.install, self.uninstall, self.modes, lambda: {"version": 1}
+            )
+        ]
+
+
+@pytest.fixture
+def framework(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lab: Any, no_plugins: Plugins
+) -> Iterator[Adapter]:
+    """A framework that is not imported yet, and its adapter."""
+    folder = tmp_path / "site"
+    folder.mkdir()
+    (folder / "a_framework.py").write_text("loaded = True\n")
+    (folder / "a_package").mkdir()
+    (folder / "a_package" / "__init__.py").write_text("")
+    (folder / "a_package" / "inner.py").write_text("import a_package\n")
+    monkeypatch.syspath_prepend(str(folder))
+    monkeypatch.chdir(tmp_path)
+    adapter = Adapter("a_framework")
+    no_plugins.register(adapter, "adapter")
+    yield adapter
+    autostart.uninstall()
+    for name in [name for name in sys.modules if name.startswith(("a_framework", "a_package"))]:
+        del sys.modules[name]
+
+
+def test_an_adapter_joins_when_its_framework_is_imported(framework: Adapter, lab: Any) -> None:
+    counterfoil.install(lab.evidence)
+    assert framework.recorders == []
+    importlib.import_module("a_framework")
+    assert [one.evidence for one in framework.recorders] == [str(lab.evidence)]
+    assert framework.recorders[0].capabilities == {"a_framework": {"version": 1}}
+    counterfoil.install(lab.evidence)
+    importlib.reload(sys.modules["a_framework"])
+    assert len(framework.recorders) == 1
+    counterfoil.uninstall()
+    counterfoil.uninstall()
+    assert framework.taken_out == 1
+    assert not any(isinstance(one, autostart._Finder) for one in sys.meta_path)
+
+
+def test_a_framework_that_is_there_already(framework: Adapter, lab: Any) -> None:
+    importlib.import_module("a_framework")
+    counterfoil.install(lab.evidence)
+    assert len(framework.recorders) == 1
+
+
+def test_looking_for_a_framework_does_not_disarm(framework: Adapter, lab: Any) -> None:
+    """Applications ask ``find_spec`` whether an optional package is there, long before they import it."""
+    counterfoil.install(lab.evidence)
+    assert importlib.util.find_spec("a_framework") is not None
+    assert importlib.util.find_spec("a_framework") is not None
+    assert framework.recorders == []
+    importlib.import_module("a_framework")
+    assert len(framework.recorders) == 1
+
+
+def test_a_module_inside_a_package(framework: Adapter, lab: Any) -> None:
+    framework.target = "a_package.inner"
+    counterfoil.install(lab.evidence)
+    importlib.import_module("a_package")
+    assert framework.recorders == []
+    importlib.import_module("a_package.inner")
+    assert len(framework.recorders) == 1
+
+
+def test_a_framework_whose_import_fails_at_first(framework: Adapter, lab: Any, tmp_path: Path) -> None:
+    source = tmp_path / "site" / "a_framework.py"
+    source.write_text("raise ImportError('half installed')\n")
+    counterfoil.install(lab.evidence)
+    with pytest.raises(ImportError, match="half installed"):
+        importlib.import_module("a_framework")
+    assert framework.recorders == []
+    source.write_text("loaded = 'now it is'\n")
+    importlib.invalidate_caches()
+    importlib.import_module("a_framework")
+    assert len(framework.recorders) == 1
+
+
+def test_a_framework_that_is_not_installed(framework: Adapter, lab: Any) -> None:
+    framework.target = "a_framework_that_is_nowhere"
+    counterfoil.install(lab.evidence)
+    with pytest.raises(ModuleNotFoundError):
+        importlib.import_module("a_framework_that_is_nowhere")
+    assert importlib.util.find_spec("a_framework_that_is_nowhere") is None
+
+
+def test_an_adapter_that_fails_disturbs_nobody(
+    framework: Adapter, lab: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    framework.fail = RuntimeError("its own fault")
+    counterfoil.install(lab.evidence)
+    assert importlib.import_module("a_framework").loaded
+    assert "a_framework could not be installed" in caplog.text
+
+
+def test_other_evidence_or_another_mode_is_another_installation(framework: Adapter, lab: Any) -> None:
+    framework.modes = ("observe", "enforce")
+    counterfoil.install(lab.evidence)
+    importlib.import_module("a_framework")
+    counterfoil.install(lab.root / "other")
+    assert [one.evidence for one in framework.recorders] == [str(lab.evidence), str(lab.root / "other")]
+    assert framework.recorders[0].closed
+    counterfoil.install(lab.root / "other", mode="enforce")
+    assert [one.mode for one in framework.recorders] == ["observe", "observe", "enforce"]
+    counterfoil.install(lab.root / "other", mode="enforce", durability="call")
+    assert framework.recorders[-1].durability == "call"
+    assert framework.taken_out == 3
+
+
+def test_a_mode_that_the_adapter_cannot_keep_is_refused(framework: Adapter, lab: Any) -> None:
+    with pytest.raises(ConfigError) as caught:
+        counterfoil.install(lab.evidence, mode="enforce")
+    assert (caught.value.code, caught.value.where) == ("CF-CONFIG-005", "a_framework")
+    importlib.import_module("a_framework")
+    assert framework.recorders == []
+
+
+def test_installing_by_hand_what_the_environment_planted(
+    framework: Adapter, lab: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COUNTERFOIL", str(lab.evidence))
+    autostart.boot()
+    counterfoil.install()
+    importlib.import_module("a_framework")
+    assert [one.evidence for one in framework.recorders] == [str(lab.evidence)]
+
+
+def test_boot_takes_the_places_of_the_start(
+    framework: Adapter, lab: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("COUNTERFOIL", "evidence here")
+    autostart.boot()
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    importlib.import_module("a_framework")
+    assert [one.evidence for one in framework.recorders] == [str(tmp_path / "evidence here")]
+
+
+@pytest.mark.parametrize("value", ["", "0", "false", "off", "OFF", "no"])
+def test_boot_with_recording_off(framework: Adapter, monkeypatch: pytest.MonkeyPatch, value: str) -> None:
+    monkeypatch.setenv("COUNTERFOIL", value)
+    autostart.boot()
+    importlib.import_module("a_framework")
+    assert framework.recorders == []
+
+
+def test_boot_with_settings_that_cannot_be_used(
+    framework: Adapter, lab: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("COUNTERFOIL", str(lab.evidence))
+    monkeypatch.setenv("COUNTERFOIL_DURABILITY", "maybe")
+    autostart.boot()
+    assert importlib.import_module("a_framework").loaded
+    assert framework.recorders == []
+    assert "CF-CONFIG-001" in caplog.text
+
+
+def test_one_recorder_for_handlers_made_by_hand(framework: Adapter, lab: Any) -> None:
+    made = autostart.recorder(lab.evidence)
+    assert autostart.recorder(lab.evidence) is made
+    assert autostart.recorder(lab.root / "other") is not made
+    made.close()
+    again = autostart.recorder(lab.evidence)
+    assert again is not made
+    counterfoil.install(lab.root / "third")
+    assert autostart.recorder() is autostart.recorder(lab.root / "third")
+    autostart._close_all()
+    assert again.closed
+
+
+def test_an_entry_point_as_installed(lab: Any, tmp_path: Path) -> None:
+    """From a distribution on the path, in a process of its own; a broken one beside it."""
+    folder = tmp_path / "site"
+    for name, target in (("good", "a_plugin"), ("bad", "no_such_module_anywhere")):
+        info = folder / f"{name}_plugin-1.2.dist-info"
+        info.mkdir(parents=True)
+        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}-plugin\nVersion: 1.2\n")
+        (info / "entry_points.txt").write_text(f"[counterfoil]\n{name} = {target}\n")
+    (folder / "a_plugin.py").write_text(
+        textwrap.dedent(
+            """
+        import counterfoil
+
+        @counterfoil.hookimpl
+        def counterfoil_check_transfer(transfer):
+            return counterfoil.hooks.Deny("closed")
+        """
+        )
+    )
+    out = lab.python(
+        """
+        import sys
+        sys.path.insert(0, sys.argv[2])
+        from counterfoil import plugins
+        found = plugins.loaded()
+        print([(one.name, one.distribution, one.version) for one in found.plugins])
+        print([(one.name, one.reason) for one in found.broken])
+        print(found.check_transfer(None))
+        """,
+        folder,
+        COUNTERFOIL_PLUGINS="good,bad",
+    )
+    assert out.splitlines() == [
+        "[('good', 'good-plugin', '1.2')]",
+        "[('bad', 'ModuleNotFoundError while importing no_such_module_anywhere')]",
+        "Deny(reason='good: closed')",
+    ]

@@ -1,0 +1,211 @@
+"""Settings, and what a run ran on: one clear error for what cannot be used, no secret in what is stored."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import counterfoil
+from counterfoil import canonical, environment, settings
+from counterfoil.errors import ConfigError
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in [
+        name for name in os.environ if name.startswith("COUNTERFOIL") and name != "COUNTERFOIL_HOME"
+    ]:
+        monkeypatch.delenv(name)
+
+
+def test_defaults() -> None:
+    found = settings.load()
+    assert (found.evidence, found.mode, found.durability, found.plugins) == (
+        "counterfoil-evidence",
+        "observe",
+        "group",
+        None,
+    )
+
+
+def test_arguments_win_over_the_environment_and_that_over_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "pyproject.toml").write_text('[tool.counterfoil]\nevidence = "project"\nmode = "hold"\n')
+    assert (settings.load().evidence, settings.load().mode) == ("project", "hold")
+    (tmp_path / "counterfoil.toml").write_text('evidence = "file"\ndurability = "call"\n')
+    found = settings.load()
+    assert (found.evidence, found.mode, found.durability) == ("file", "observe", "call")
+    monkeypatch.setenv("COUNTERFOIL", "variable")
+    monkeypatch.setenv("COUNTERFOIL_DURABILITY", "group")
+    found = settings.load()
+    assert (found.evidence, found.durability) == ("variable", "group")
+    found = settings.load(evidence="argument", mode="enforce", durability="call")
+    assert (found.evidence, found.mode, found.durability) == ("argument", "enforce", "call")
+
+
+@pytest.mark.parametrize("value", ["1", "true", "ON", " yes "])
+def test_on_without_a_place(monkeypatch: pytest.MonkeyPatch, value: str) -> None:
+    monkeypatch.setenv("COUNTERFOIL", value)
+    assert settings.load().evidence == "counterfoil-evidence"
+
+
+BAD_FILES = {
+    "mode = 'sometimes'": ("CF-CONFIG-001", "mode"),
+    "durability = 'never'": ("CF-CONFIG-001", "durability"),
+    "durability = 5": ("CF-CONFIG-001", "durability"),
+    "evidence = 5": ("CF-CONFIG-001", "evidence"),
+    "evidence = ['a']": ("CF-CONFIG-001", "evidence"),
+    "plugins = ['a']": ("CF-CONFIG-001", "plugins"),
+    "evidnce = 'typo'": ("CF-CONFIG-001", "evidnce"),
+    "[tool.counterfoil]\nmode = 'observe'": ("CF-CONFIG-001", "tool"),
+    "mode = ": ("CF-CONFIG-002", "counterfoil.toml"),
+    "a = 1\na = 2": ("CF-CONFIG-002", "counterfoil.toml"),
+    "\xff": ("CF-CONFIG-002", "counterfoil.toml"),
+    "a = " + "[" * 5000: ("CF-CONFIG-002", "counterfoil.toml"),
+}
+
+
+@pytest.mark.parametrize("text", BAD_FILES, ids=lambda one: one[:20])
+def test_a_file_that_cannot_be_used(tmp_path: Path, text: str) -> None:
+    (tmp_path / "counterfoil.toml").write_bytes(text.encode("latin-1"))
+    with pytest.raises(ConfigError) as caught:
+        settings.load()
+    assert (caught.value.code, caught.value.where) == BAD_FILES[text]
+    assert caught.value.hint
+    for use in (counterfoil.install, counterfoil.open):
+        with pytest.raises(ConfigError):
+            use()
+
+
+def test_a_file_that_is_none_or_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "counterfoil.toml").mkdir()
+    with pytest.raises(ConfigError) as caught:
+        settings.load()
+    assert caught.value.code == "CF-CONFIG-002"
+    (tmp_path / "counterfoil.toml").rmdir()
+    (tmp_path / "counterfoil.toml").write_text("mode = 'enforce'")
+    real = Path.read_text
+
+    def denied(self: Path, *arguments: Any) -> str:
+        if self.name == "counterfoil.toml":
+            raise PermissionError(13, "Permission denied")
+        return real(self, *arguments)
+
+    monkeypatch.setattr(Path, "read_text", denied)
+    with pytest.raises(ConfigError) as caught:  # a rule that cannot be read is not a rule that is not there
+        settings.load()
+    assert caught.value.code == "CF-CONFIG-002"
+
+
+@pytest.mark.parametrize(
+    "text", ["broken [", "tool = 5", "[tool]\nother = 1", "[project]\nname = 'x'", "\xff"]
+)
+def test_a_project_file_without_settings_is_nobody_s_business(tmp_path: Path, text: str) -> None:
+    (tmp_path / "pyproject.toml").write_bytes(text.encode("latin-1"))
+    assert settings.load().evidence == "counterfoil-evidence"
+
+
+def test_a_project_file_whose_settings_are_no_table(tmp_path: Path) -> None:
+    (tmp_path / "pyproject.toml").write_text("[tool]\ncounterfoil = 'on'\n")
+    with pytest.raises(ConfigError) as caught:
+        settings.load()
+    assert caught.value.code == "CF-CONFIG-002"
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("COUNTERFOIL_MODE", "Enforce"),
+        ("COUNTERFOIL_MODE", "0"),
+        ("COUNTERFOIL_DURABILITY", "disk"),
+    ],
+)
+def test_a_variable_that_cannot_be_used(monkeypatch: pytest.MonkeyPatch, name: str, value: str) -> None:
+    monkeypatch.setenv(name, value)
+    with pytest.raises(ConfigError) as caught:
+        settings.load()
+    assert caught.value.code == "CF-CONFIG-001"
+    assert caught.value.where == name.removeprefix("COUNTERFOIL_").lower()
+
+
+def test_a_bad_value_is_not_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COUNTERFOIL_MODE", "sk-secret")
+    with pytest.raises(ConfigError) as caught:
+        settings.load()
+    assert "sk-secret" not in f"{caught.value} {caught.value.hint} {caught.value!r}"
+
+
+# -- environment ------------------------------------------------------------------------------------------------------
+
+
+def test_what_it_ran_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = environment.capture()
+    assert found["python"]["version"] == platform.python_version()
+    assert found["os"]["system"] == platform.system()
+    assert found["distributions"]["items"]["pytest"] == pytest.__version__
+    assert {one["source"] for one in found.values()} <= {"probed", "declared", "unknown"}
+    assert found["image"] == {"source": "unknown"}
+    monkeypatch.setenv("COUNTERFOIL_IMAGE_DIGEST", "sha256:" + "0" * 64)
+    assert environment.capture()["image"] == {"digest": "sha256:" + "0" * 64, "source": "declared"}
+    assert canonical.loads(canonical.dumps(found)) == found
+
+
+def test_names_of_variables_but_no_values(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-secret-value")
+    monkeypatch.setenv("COUNTERFOIL_HOME", os.environ["COUNTERFOIL_HOME"])
+    monkeypatch.setenv("TZ", "Europe/Berlin")
+    found = environment.capture()["environment"]
+    assert "OPENAI_API_KEY" in found["names"]
+    assert found["values"]["TZ"] == "Europe/Berlin"
+    assert "sk-secret-value" not in json.dumps(found)
+    assert set(found["values"]) <= set(environment.ALLOWED)
+
+
+def test_variables_that_are_no_text(lab: Any) -> None:
+    code = """
+    import os, sys
+    os.environb[b"BAD_\\xff"] = b"x"
+    os.environb[b"TZ"] = b"\\xff"
+    from counterfoil import canonical, environment
+    from counterfoil.recorder import Recorder
+    canonical.dumps(environment.capture())
+    sys.argv[0] = "odd\\udcff"
+    recorder = Recorder(sys.argv[1])
+    recorder.end(recorder.start("invoke_workflow", environment.program(), actor=(environment.program(),)))
+    recorder.close()
+    """
+    lab.python(code)
+    assert lab.verify().verdict == "intact"
+
+
+def test_distributions_of_a_path(tmp_path: Path) -> None:
+    for name in (
+        "good_name-1.0.dist-info",
+        "Other.Name-2!1.0+local.dist-info",
+        "noversion.dist-info",
+        "x-1.egg-info",
+    ):
+        (tmp_path / name).mkdir()
+    (tmp_path / os.fsdecode(b"b\xff-1.dist-info")).mkdir()
+    second = tmp_path / "second"
+    (second / "good_name-9.0.dist-info").mkdir(parents=True)
+    found = environment.distributions([str(tmp_path), str(second), str(tmp_path / "missing"), ""])
+    assert found["good-name"] == "1.0"
+    assert found["other.name"] == "2!1.0+local"
+    assert set(found) == {"good-name", "other.name"}
+
+
+def test_the_program_s_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["/srv/secret folder/app.py", "x"])
+    assert environment.program() == "app.py"
+    for argv in ([], [""]):
+        monkeypatch.setattr(sys, "argv", argv)
+        assert environment.program() == "python"
