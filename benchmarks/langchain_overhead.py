@@ -2,9 +2,9 @@
 
     python benchmarks/langchain_overhead.py [--rounds 5] [--shapes A,B,C,G] [--scale 1.0] [--json FILE]
 
-Every (handler, round) is its own process, rounds interleaved. A process times the bare workload, sets the handler up, warms
-it and times the same workload again; the handler is flushed inside the timed block, so that what is deferred to a thread
-counts too. Compare rows of one run only: machines are noisy. Printed are medians over the rounds.
+Every (handler, round) is its own process, rounds interleaved. A process times the bare workload, sets the handler up,
+warms it and times the same workload again; the handler is flushed inside the timed block, so that what is deferred to
+a thread counts too. Compare rows of one run only: machines are noisy. Printed are medians over the rounds.
 """
 
 from __future__ import annotations

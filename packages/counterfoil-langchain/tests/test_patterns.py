@@ -363,6 +363,10 @@ def test_a_pattern_leaves_exactly_its_handoffs(
 ) -> None:
     app, inputs, expected, agents = pattern(mode) if pattern is asking else pattern()
     drive(app, inputs, mode, callbacks=[handler])
+    assert (handler._tracker._nodes, handler.recorder._roots) == (
+        {},
+        {},
+    )  # nothing is held of a run that is over
     handler.close()
     reader = intact(evidence)
     assert hops(reader) == sorted(expected)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import functools
 import logging
 import os
 import subprocess
@@ -74,6 +75,7 @@ def plain(value: Any) -> Any:
     return value
 
 
+@functools.cache
 def unrecorded(mode: str = "invoke") -> Any:
     return plain(drive(application(), ASKED, mode))
 

@@ -19,7 +19,7 @@ import pytest
 import zstandard
 
 import counterfoil
-from counterfoil import canonical, keys, log, notes, records, segments, statements, tree, writer
+from counterfoil import appending, canonical, keys, log, notes, records, segments, statements, tree
 from counterfoil.dsse import Envelope
 from counterfoil.stores import FolderStore
 
@@ -131,7 +131,7 @@ def _sessions(lab: Any, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _segments(lab: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(writer, "SEGMENT_SIZE", 2_000)
+    monkeypatch.setattr(appending, "SEGMENT_SIZE", 2_000)
     recorder = lab.recorder()
     for number in range(4):
         root = recorder.start(
@@ -473,7 +473,7 @@ def test_a_cited_log_cut(lab: Any, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_more_logs_than_a_session_can_name(lab: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(writer, "SEEN_MAX", 2)
+    monkeypatch.setattr(appending, "SEEN_MAX", 2)
     recorders = [lab.recorder() for _ in range(5)]
     for recorder in recorders:
         recorder.end(recorder.start("invoke_workflow", "app", actor=("app",)))

@@ -455,7 +455,7 @@ def test_paths_that_are_none(lab: Any, evidence: str, code: str) -> None:
 
 
 def test_a_place_that_becomes_usable(lab: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("counterfoil.recorder._REOPEN", 0.0)
+    monkeypatch.setattr("counterfoil.intake._REOPEN", 0.0)
     lab.evidence.write_text("in the way")
     recorder = lab.recorder()
     value = {"text": "x" * 1000, "more": ["y" * 1000]}

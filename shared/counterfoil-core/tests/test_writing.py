@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 import counterfoil
-from counterfoil import keys, log, notes, records, writer
+from counterfoil import appending, keys, log, notes, records, writer
 from counterfoil.digest import references_in
 from counterfoil.errors import CounterfoilError, LogError
 from counterfoil.log import BlobSeen, CheckpointSeen, LogScan
@@ -424,7 +424,7 @@ def _spawned(lab: Any) -> str:
 
 
 def test_segments_roll_over(lab: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(writer, "SEGMENT_SIZE", 20_000)
+    monkeypatch.setattr(appending, "SEGMENT_SIZE", 20_000)
     recorder = lab.recorder()
     root = recorder.start("invoke_workflow", "app", actor=("app",))
     for number in range(60):

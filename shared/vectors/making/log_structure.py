@@ -143,10 +143,14 @@ def entry_cases() -> Iterator[Case]:
 
     yield broken("a record of more than 32 KiB", long(66_560), "CF-VERIFY-012")
     yield broken(
-        "a record with a float", with_entry(lambda log: log.entry({**body, "context": {"x": 0.5}})), "CF-VERIFY-012"
+        "a record with a float",
+        with_entry(lambda log: log.entry({**body, "context": {"x": 0.5}})),
+        "CF-VERIFY-012",
     )
     yield broken(
-        "a record with a null", with_entry(lambda log: log.entry({**body, "context": {"x": None}})), "CF-VERIFY-012"
+        "a record with a null",
+        with_entry(lambda log: log.entry({**body, "context": {"x": None}})),
+        "CF-VERIFY-012",
     )
     yield broken("an entry of 66,561 bytes", long(66_561), "CF-LOG-016")
 

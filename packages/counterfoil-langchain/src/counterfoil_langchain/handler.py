@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
-import functools
 import os
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 from uuid import UUID
 
 from langchain_core.callbacks import BaseCallbackHandler
@@ -16,29 +14,12 @@ from counterfoil import autostart
 from counterfoil.errors import ConfigError
 from counterfoil.recorder import Recorder
 from counterfoil_langchain import encode, models
+from counterfoil_langchain.guard import guarded
 from counterfoil_langchain.outcomes import chunks, is_control, name_of, outcome
 from counterfoil_langchain.runs import Node
 from counterfoil_langchain.tracker import Tracker, tracker_of
 
 __all__ = ["Handler"]
-
-_Method = TypeVar("_Method", bound=Callable[..., None])
-
-
-def _guarded(method: _Method) -> _Method:
-    """An internal failure becomes a loss in the log: in observe the application never notices."""
-
-    @functools.wraps(method)
-    def call(self: Handler, *args: Any, **kwargs: Any) -> None:
-        if not self.enabled:
-            return
-        try:
-            method(self, *args, **kwargs)
-        except Exception as exc:
-            with contextlib.suppress(Exception):
-                self.recorder.loss(f"{method.__name__}: {type(exc).__name__}")
-
-    return call  # type: ignore[return-value]
 
 
 class Handler(BaseCallbackHandler):
@@ -93,7 +74,7 @@ class Handler(BaseCallbackHandler):
 
     # -- chains -------------------------------------------------------------------------------------------------------
 
-    @_guarded
+    @guarded
     def on_chain_start(
         self,
         serialized: dict[str, Any] | None,
@@ -110,19 +91,11 @@ class Handler(BaseCallbackHandler):
             run_id, parent_run_id, name_of(kwargs, serialized, "chain"), inputs, tags, metadata
         )
 
-    @_guarded
+    @guarded
     def on_chain_end(self, outputs: Any, *, run_id: UUID, **kwargs: Any) -> None:
         """A runnable returned."""
-        tracker = self._tracker
-        node = tracker.node(run_id)
-        if node is None:
-            return
-        with tracker.lock:
-            if node.step or (node.parent is not None and node.parent.step):
-                tracker.rules.offers(outputs, node)
-            if tracker.end(run_id) is None:
-                return
-        if node.call is None:
+        node = self._tracker.leave(run_id, outputs)
+        if node is None or node.call is None:
             return
         content: dict[str, Any] = {}
         if node.call.request is None:  # a streamed chain: what went in is known now
@@ -131,15 +104,11 @@ class Handler(BaseCallbackHandler):
         self.recorder.end(node.call, response=response, content=content, context=self._raw(outputs))
         self._after(node, response)
 
-    @_guarded
+    @guarded
     def on_chain_error(self, error: BaseException, *, run_id: UUID, **kwargs: Any) -> None:
         """A runnable raised; a Command for the parent graph and an interrupt arrive here too and are no errors."""
-        tracker = self._tracker
-        with tracker.lock:
-            node = tracker.node(run_id)
-            if node is not None and node.step and is_control(error, "ParentCommand"):
-                tracker.rules.offers(error.args[0] if error.args else None, node)
-            node = tracker.end(run_id)
+        raised = error.args[0] if is_control(error, "ParentCommand") and error.args else None
+        node = self._tracker.leave(run_id, raised)
         if node is None or node.call is None:
             return
         content: dict[str, Any] = {}
@@ -163,7 +132,7 @@ class Handler(BaseCallbackHandler):
 
     # -- models -------------------------------------------------------------------------------------------------------
 
-    @_guarded
+    @guarded
     def on_chat_model_start(
         self,
         serialized: dict[str, Any] | None,
@@ -184,9 +153,10 @@ class Handler(BaseCallbackHandler):
             models.model_name(params, about) or name_of(kwargs, serialized, "model"),
             lambda: models.chat_request(self.recorder, messages, params, about, self._tracker.redactor),
             about,
+            tags=kwargs.get("tags"),
         )
 
-    @_guarded
+    @guarded
     def on_llm_start(
         self,
         serialized: dict[str, Any] | None,
@@ -207,16 +177,17 @@ class Handler(BaseCallbackHandler):
             models.model_name(params, about) or name_of(kwargs, serialized, "model"),
             lambda: models.text_request(self.recorder, prompts, params, about, self._tracker.redactor),
             about,
+            tags=kwargs.get("tags"),
         )
 
-    @_guarded
+    @guarded
     def on_llm_new_token(self, token: Any, *, run_id: UUID, **kwargs: Any) -> None:
         """A piece of a streamed answer came."""
         node = self._tracker.node(run_id)
         if node is not None:
             node.tokens += 1
 
-    @_guarded
+    @guarded
     def on_llm_end(self, response: Any, *, run_id: UUID, **kwargs: Any) -> None:
         """A model answered."""
         node = self._tracker.end(run_id)
@@ -227,16 +198,14 @@ class Handler(BaseCallbackHandler):
         about.update(chunks(node))
         self.recorder.end(node.call, response=reference, context=about)
 
-    @_guarded
+    @guarded
     def on_llm_error(self, error: BaseException, *, run_id: UUID, **kwargs: Any) -> None:
         """A model call failed, or its stream was closed early."""
-        node = self._tracker.end(run_id)
-        if node is not None and node.call is not None:
-            self._fail(node, error, context=chunks(node))
+        self._failed(run_id, error)
 
     # -- tools and retrievers -----------------------------------------------------------------------------------------
 
-    @_guarded
+    @guarded
     def on_tool_start(
         self,
         serialized: dict[str, Any] | None,
@@ -261,35 +230,27 @@ class Handler(BaseCallbackHandler):
             name,
             lambda: self.recorder.value(request),
             metadata,
+            tags=kwargs.get("tags"),
             key=self._tracker.position(parent_run_id, call_id if isinstance(call_id, str) else None),
         )
 
-    @_guarded
+    @guarded
     def on_tool_end(self, output: Any, *, run_id: UUID, **kwargs: Any) -> None:
         """A tool returned: a message, a Command or any value."""
-        tracker = self._tracker
-        node = tracker.node(run_id)
-        if node is None:
-            return
-        with tracker.lock:
-            tracker.rules.offers(output, node)
-            if tracker.end(run_id) is None:
-                return
-        if node.call is None:
+        node = self._tracker.leave(run_id, output)
+        if node is None or node.call is None:
             return
         # By type alone: a tool may return an object that answers no question about itself.
         status = "error" if issubclass(type(output), ToolMessage) and output.status == "error" else "ok"
         response = self.recorder.value(output)
         self.recorder.end(node.call, response=response, status=status, context=self._raw(output))
 
-    @_guarded
+    @guarded
     def on_tool_error(self, error: BaseException, *, run_id: UUID, **kwargs: Any) -> None:
         """A tool raised."""
-        node = self._tracker.end(run_id)
-        if node is not None and node.call is not None:
-            self._fail(node, error)
+        self._failed(run_id, error)
 
-    @_guarded
+    @guarded
     def on_retriever_start(
         self,
         serialized: dict[str, Any] | None,
@@ -303,10 +264,16 @@ class Handler(BaseCallbackHandler):
         """A retriever is about to search."""
         name = name_of(kwargs, serialized, "retriever")
         self._tracker.leaf(
-            "retrieval", run_id, parent_run_id, name, lambda: self.recorder.value({"query": query}), metadata
+            "retrieval",
+            run_id,
+            parent_run_id,
+            name,
+            lambda: self.recorder.value({"query": query}),
+            metadata,
+            tags=kwargs.get("tags"),
         )
 
-    @_guarded
+    @guarded
     def on_retriever_end(self, documents: Any, *, run_id: UUID, **kwargs: Any) -> None:
         """A retriever found documents."""
         node = self._tracker.end(run_id)
@@ -314,16 +281,12 @@ class Handler(BaseCallbackHandler):
             listed = list(documents) if isinstance(documents, (list, tuple)) else documents
             self.recorder.end(node.call, response=self.recorder.value({"documents": listed}))
 
-    @_guarded
+    @guarded
     def on_retriever_error(self, error: BaseException, *, run_id: UUID, **kwargs: Any) -> None:
         """A retriever raised."""
-        node = self._tracker.end(run_id)
-        if node is not None and node.call is not None:
-            self._fail(node, error)
+        self._failed(run_id, error)
 
-    # -- the rest -----------------------------------------------------------------------------------------------------
-
-    @_guarded
+    @guarded
     def on_custom_event(self, name: str, data: Any, *, run_id: UUID, **kwargs: Any) -> None:
         """The application tells something of its own."""
         node = self._tracker.node(run_id)
@@ -341,10 +304,14 @@ class Handler(BaseCallbackHandler):
             )
 
     def on_interrupt(self, event: Any) -> None:
-        """LangGraph pauses; the interrupted node's own end tells it."""
+        """LangGraph pauses or (``on_resume``) goes on: the interrupted node itself tells it."""
 
-    def on_resume(self, event: Any) -> None:
-        """LangGraph resumes; the node that starts again tells it."""
+    on_resume = on_interrupt
+
+    def _failed(self, run_id: UUID, error: BaseException) -> None:
+        node = self._tracker.end(run_id)
+        if node is not None:
+            self._fail(node, error, context=chunks(node))
 
     def _fail(
         self,

@@ -9,7 +9,7 @@ from langchain_core.messages import AIMessage
 from counterfoil import records
 from counterfoil_langchain.runs import Graph, Node
 
-__all__ = ["about", "asked", "remember", "step_key", "streamed"]
+__all__ = ["about", "asked", "map_key", "remember", "step_key", "streamed"]
 
 _POSITIONS: Final = 2_000
 """Positions of tool calls remembered in one graph."""
@@ -20,6 +20,14 @@ def streamed(inputs: Any) -> bool:
     return (
         type(inputs) is dict and len(inputs) == 1 and type(inputs.get("input")) is str and not inputs["input"]
     )
+
+
+def map_key(tags: Any) -> str:
+    """Key of a branch of a RunnableParallel, which starts its branches in any order; empty for other runs."""
+    for tag in tags or ():
+        if isinstance(tag, str) and tag.startswith("map:key:"):
+            return "map." + tag.removeprefix("map:key:")
+    return ""
 
 
 def step_key(metadata: dict[str, Any]) -> str:

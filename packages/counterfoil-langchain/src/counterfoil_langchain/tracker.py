@@ -16,7 +16,7 @@ from counterfoil import context, plugins
 from counterfoil.digest import Reference
 from counterfoil.recorder import Recorder
 from counterfoil_langchain.encode import control
-from counterfoil_langchain.places import about, asked, remember, step_key, streamed
+from counterfoil_langchain.places import about, asked, map_key, remember, step_key, streamed
 from counterfoil_langchain.redact import Redactor
 from counterfoil_langchain.rules import Rules
 from counterfoil_langchain.runs import Graph, Node
@@ -91,7 +91,7 @@ class Tracker:
             elif node.agent is not None and self._agent(node, node.agent, inputs):
                 return
             else:
-                self._between(node, inputs)
+                self._between(node, inputs, key=map_key(tags))
 
     def _root(self, node: Node, inputs: Any) -> None:
         node.actor = (node.agent or node.name,)
@@ -193,6 +193,7 @@ class Tracker:
         request: Callable[[], Reference],
         metadata: dict[str, Any] | None,
         *,
+        tags: list[str] | None = None,
         key: str = "",
     ) -> None:
         """A model, tool or retriever starts: recorded before it does anything (on disk with durability ``call``)."""
@@ -208,7 +209,7 @@ class Tracker:
             actor=node.actor,
             id=node.call_id,
             parent=above.call if above is not None else None,
-            key=key,
+            key=key or map_key(tags),
             request=request(),
             context=about(node),
             wait=True,
@@ -238,6 +239,19 @@ class Tracker:
                     asked(run.graph, getattr(generation, "message", None))
 
     # -- ends ---------------------------------------------------------------------------------------------------------
+
+    def leave(self, run_id: UUID, output: Any) -> Node | None:
+        """Take a run out of the tree, the handoffs signed that its output makes; None as ``end``."""
+        with self.lock:
+            node = self._nodes.get(run_id)
+            if node is not None and (
+                node.kind == "tool" or node.step or (node.parent is not None and node.parent.step)
+            ):
+                try:
+                    self.rules.offers(output, node)
+                except Exception as exc:  # the run's end is told all the same
+                    self.recorder.loss(f"offers: {type(exc).__name__}")
+            return self.end(run_id)
 
     def end(self, run_id: UUID) -> Node | None:
         """Take a run out of the tree; None when it is unknown or its end came before."""

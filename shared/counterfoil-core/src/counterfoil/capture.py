@@ -29,7 +29,9 @@ from counterfoil.digest import (
 
 __all__ = ["Capture", "content_key"]
 
-_PLAIN: Final = orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_PASSTHROUGH_SUBCLASS
+_PLAIN: Final = (
+    orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_PASSTHROUGH_SUBCLASS
+)
 _WALK_DEPTH: Final = 60
 _WALK_NODES: Final = values.MAX_NODES // 2
 _MEMO_DEPTH: Final = 16

@@ -6,22 +6,18 @@ receiver decides is a signed receipt in its own log: ``accepted`` is on disk bef
 
 from __future__ import annotations
 
-import os
 import re
 import secrets
 import time
 from collections.abc import Callable, Iterable
-from types import TracebackType
 from typing import Any, Final, NoReturn
 
 from counterfoil import canonical, context, keys, plugins, records, statements, values
 from counterfoil.digest import sha256_hex
 from counterfoil.dsse import Envelope
-from counterfoil.errors import ConfigError, CounterfoilError, HandoffError, HandoffRefusedError
+from counterfoil.errors import CounterfoilError, HandoffError, HandoffRefusedError
 from counterfoil.hooks import Transfer
-from counterfoil.nonces import Nonces
-from counterfoil.recorder import Recorder
-from counterfoil.settings import load
+from counterfoil.openlog import Accepted, OpenLog, open
 
 __all__ = ["Accepted", "OpenLog", "accept", "open", "seal"]
 
@@ -30,82 +26,6 @@ LIFETIME: Final = 300_000
 SKEW: Final = 60_000
 """Milliseconds by which two clocks may differ."""
 _HEX64: Final = re.compile(r"[0-9a-f]{64}")
-
-
-class OpenLog:
-    """Evidence opened for writing by this process: the first argument of ``seal`` and ``accept``.
-
-    ``actor`` is the name this process answers to; a receiver that has one refuses handoffs for anybody else.
-    """
-
-    def __init__(self, recorder: Recorder, actor: str | None) -> None:
-        self.recorder = recorder
-        self.actor = actor
-        recorder.open()
-        self.accepted: list[str] = []
-        self.nonces = Nonces(recorder)
-        self.pending: dict[str, str] = {}
-
-    @property
-    def fingerprint(self) -> str:
-        """Fingerprint of this process's identity: what the other side pins."""
-        return self.recorder.open().identity.keyid
-
-    @property
-    def origin(self) -> str:
-        """Origin of the log that is written."""
-        return self.recorder.open().origin
-
-    def flush(self) -> bool:
-        """Wait until everything is on disk."""
-        return self.recorder.flush()
-
-    def close(self) -> None:
-        """Write a last checkpoint and release the log."""
-        self.recorder.close()
-
-    def __enter__(self) -> OpenLog:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, exc: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    def __repr__(self) -> str:
-        return f"OpenLog({self.recorder.evidence!r}, actor={self.actor!r})"
-
-
-class Accepted:
-    """An accepted handoff: who sent it, what it follows from, and the payload as verified."""
-
-    __slots__ = ("digest", "parents", "payload", "receipt", "sender", "sender_key")
-
-    def __init__(self, statement: statements.Statement, payload: object, receipt: str) -> None:
-        handoff = statement.predicate
-        assert isinstance(handoff, statements.Handoff)
-        self.digest = statement.digest
-        self.sender = records.actor_path(handoff.sender.actor)
-        self.sender_key = handoff.sender.key
-        self.parents = tuple((parent.rel, parent.digest) for parent in handoff.parents)
-        self.payload = payload
-        self.receipt = receipt
-
-    def __repr__(self) -> str:
-        return f"Accepted(sender={'/'.join(self.sender)!r}, digest={self.digest[:12]!r})"
-
-
-def open(evidence: str | os.PathLike[str] | None = None, *, actor: str | None = None) -> OpenLog:
-    """Open evidence for writing; raises StoreError, KeyringError or LogError when that cannot be done.
-
-    Default evidence: ``$COUNTERFOIL``, then ``counterfoil-evidence/``.
-    """
-    if actor is not None and not actor:
-        raise ConfigError(
-            "an actor's name is not empty", code="CF-CONFIG-004", hint="leave actor out, or name it"
-        )
-    found = load(evidence=None if evidence is None else os.fspath(evidence))
-    return OpenLog(Recorder(found.evidence, mode="observe", durability=found.durability), actor)
 
 
 def seal(
@@ -178,9 +98,7 @@ def seal(
         "digest": {"counterfoil-v1": reference.sha256, "sha256": plain},
         "name": "payload",
     }
-    envelope = recorder.signed(
-        statements.HANDOFF, subject, predicate, content, cited, addressed, writer.identity
-    )
+    envelope = recorder.signed(subject, predicate, content, cited, addressed, writer.identity)
     writer.entry(envelope.to_bytes())
     if not writer.flush():
         raise _not_durable(writer.error)

@@ -9,79 +9,25 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, BinaryIO, Final
+from typing import Any, BinaryIO
 
 from counterfoil import canonical, records, segments, tree
 from counterfoil.digest import sha256_hex
+from counterfoil.entries import (
+    MAX_ENTRY,
+    OPENERS,
+    ZERO,
+    BlobSeen,
+    CheckpointSeen,
+    Entry,
+    Event,
+    Problem,
+    entry_bytes,
+)
 from counterfoil.errors import CounterfoilError, LogError, StoreError
 from counterfoil.stores import FolderStore
 
 __all__ = ["ZERO", "BlobSeen", "CheckpointSeen", "Entry", "LogScan", "Problem", "entry_bytes", "read_blob"]
-
-ZERO: Final = "0" * 64
-"""``prev`` of a log's first entry."""
-
-MAX_ENTRY: Final = 65 * 1024
-"""Bytes of an entry: the largest envelope and what an entry adds to it."""
-OPENERS: Final = frozenset({"session", "segment", "recovered"})
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """One entry: its position, digests and parsed body (trusted only once a checkpoint covers it)."""
-
-    log: str
-    index: int
-    digest: str
-    body: dict[str, Any]
-    body_bytes: bytes
-    segment: int
-    offset: int
-
-    @property
-    def op(self) -> str:
-        """Operation of a record, or ``statement``."""
-        return str(self.body["content"]["op"]) if records.is_record(self.body) else "statement"
-
-
-@dataclass(frozen=True, slots=True)
-class BlobSeen:
-    """A blob passed by: its digest, size, bytes and where to read it again (segment, stream, chunk, position)."""
-
-    sha256: str
-    data: bytes
-    place: tuple[int, int, int, int]
-
-
-@dataclass(frozen=True, slots=True)
-class CheckpointSeen:
-    """A C2SP note passed by, with what the reader computed itself: entries so far, root, place, ``stored`` facts."""
-
-    note: bytes
-    size: int
-    root: bytes
-    segment: int
-    end: int
-    stored_ok: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Problem:
-    """A structural fault. ``torn`` marks what an unclean stop leaves: bytes after a log's last whole chunk."""
-
-    code: str
-    where: str
-    message: str
-    torn: bool = False
-    unknown: bool = False
-
-
-Event = Entry | BlobSeen | CheckpointSeen | Problem
-
-
-def entry_bytes(body: bytes, index: int, prev: str) -> bytes:
-    """RFC 8785 bytes of an entry around the RFC 8785 bytes of its body."""
-    return b'{"body":%b,"i":%d,"prev":"%b"}' % (body, index, prev.encode())
 
 
 @dataclass(slots=True)
@@ -305,7 +251,11 @@ class LogScan:
             if len(data) > MAX_ENTRY:
                 raise LogError("an entry is too long", code="CF-LOG-016", where=at)
             value = canonical.loads_canonical(data, max_bytes=MAX_ENTRY)
-            if type(value) is not dict or value.keys() != {"body", "i", "prev"} or type(value["i"]) is not int:
+            if (
+                type(value) is not dict
+                or value.keys() != {"body", "i", "prev"}
+                or type(value["i"]) is not int
+            ):
                 raise LogError("not an entry", code="CF-LOG-021", where=at)
             if value["i"] != self.index or value["prev"] != self.prev:
                 raise LogError("the hash chain is broken", code="CF-LOG-017", where=at)

@@ -1,8 +1,7 @@
 """Joins starts and ends into calls, gives them addresses and parents, and hands finished records to the writer.
 
 An adapter calls ``start`` and ``end`` from inside its framework's callback, while the objects are still as they
-were. In ``observe`` no method raises because of a failure of its own: what could not be recorded is counted and logged
-as a loss, and nothing that is recorded cites what is not.
+were. In ``observe`` no method raises because of a failure of its own.
 """
 
 from __future__ import annotations
@@ -10,39 +9,25 @@ from __future__ import annotations
 import logging
 import os
 import secrets
-import sys
-import threading
 import time
-import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
-from counterfoil import environment, keys, plugins, records, settings, statements, values
-from counterfoil._version import __version__
-from counterfoil.actors import ActorKeys
+from counterfoil import keys, plugins, records, settings, statements
 from counterfoil.calls import Call, Parent, Run
-from counterfoil.capture import Capture
-from counterfoil.digest import Reducer, Reference, is_reference, references_in, sha256_hex
+from counterfoil.digest import Reference, sha256_hex
 from counterfoil.dsse import Envelope
 from counterfoil.errors import CounterfoilError, LogError
 from counterfoil.hooks import Transfer
-from counterfoil.stores import open_store
-from counterfoil.writer import Writer
+from counterfoil.intake import Intake
 
 __all__ = ["Call", "Recorder", "Run"]
 
 _log: Final = logging.getLogger("counterfoil")
-_REOPEN: Final = 1.0
-_REASONS: Final = 100
-_HANDOFFS: Final = 256
-_all: weakref.WeakSet[Recorder] = weakref.WeakSet()
 
 
-class Recorder:
-    """Records into one evidence; shared by every adapter and thread of a process.
-
-    The writer is opened at the first record. ``error`` tells why nothing is being recorded, if so.
-    """
+class Recorder(Intake):
+    """Records into one evidence; shared by every adapter and thread of a process."""
 
     def __init__(
         self,
@@ -51,26 +36,9 @@ class Recorder:
         mode: str = "observe",
         durability: settings.Durability = "group",
     ) -> None:
-        self.evidence = os.fspath(evidence)
-        self.mode = mode
-        self.durability = durability
-        self.error: CounterfoilError | None = None
-        self.capabilities: dict[str, Any] = {}
-        self.losses = 0
-        self._lock = threading.RLock()
-        self._writer: Writer | None = None
-        self._closed = False
-        self._try_at = 0.0
-        self._unlogged: dict[str, int] = {}
+        super().__init__(evidence, mode=mode, durability=durability)
         self._roots: dict[str, Call] = {}
         self._issued: tuple[int, set[str]] = (0, set())
-        self.capture = Capture(self._blob, self._holds)
-        _all.add(self)
-
-    @property
-    def closed(self) -> bool:
-        """Whether ``close`` was called."""
-        return self._closed
 
     # -- calls --------------------------------------------------------------------------------------------------------
 
@@ -263,14 +231,12 @@ class Recorder:
                 predicate["sender"] = {"actor": records.actor_text(signer), "key": key.keyid}
                 subject = {"digest": {"counterfoil-v1": payload.sha256}, "name": "payload"}
                 predicate["issued"] = issued = time.time_ns() // 1_000_000
-                envelope = self.signed(statements.HANDOFF, subject, predicate, content, cited, addressed, key)
+                envelope = self.signed(subject, predicate, content, cited, addressed, key)
                 if issued != self._issued[0]:
                     self._issued = (issued, set())
                 if envelope.digest in self._issued[1]:  # equal Sends of one millisecond are two handoffs
                     predicate["nonce"] = secrets.token_hex(16)
-                    envelope = self.signed(
-                        statements.HANDOFF, subject, predicate, content, cited, addressed, key
-                    )
+                    envelope = self.signed(subject, predicate, content, cited, addressed, key)
                 self._issued[1].add(envelope.digest)
                 if not self._entry(envelope.to_bytes()):
                     return None
@@ -283,7 +249,6 @@ class Recorder:
 
     def signed(
         self,
-        kind: str,
         subject: dict[str, Any],
         predicate: dict[str, Any],
         content: dict[str, Any],
@@ -310,7 +275,7 @@ class Recorder:
                 }
                 content.pop("parents", None)
             try:
-                payload = statements.build(kind, subject, predicate)
+                payload = statements.build(statements.HANDOFF, subject, predicate)
             except CounterfoilError:
                 if limit == 0:
                     raise
@@ -346,143 +311,13 @@ class Recorder:
             reason = self.capture.reference(denied.reason).to_dict()
             self._record(content, {"at": time.time_ns() // 1000, "reason": reason, "run": run.id})
 
-    # -- values -------------------------------------------------------------------------------------------------------
+    def _end_open(self) -> None:
+        for root in list(self._roots.values()):
+            self.end(root, status="abandoned")
 
-    def value(self, obj: object) -> Reference:
-        """Store any Python object and return its reference."""
-        try:
-            return self.capture.reference(obj)
-        except Exception as exc:
-            self.loss(f"a value could not be captured: {type(exc).__name__}")
-            return self.capture.reference({"type": values.type_name(obj), "unreadable": True})
-
-    def holds(self, *refs: Reference) -> bool:
-        """Whether the log has all bytes under these references, so that an entry may cite them."""
-        return not self._lacking({"refs": [ref.to_dict() for ref in refs]})
-
-    # -- losses and life ----------------------------------------------------------------------------------------------
-
-    def loss(self, reason: str, *, count: int = 1) -> None:
-        """Count something that could not be recorded; it is logged as soon as the log takes entries."""
-        with self._lock:
-            self.losses += count
-            if reason not in self._unlogged and len(self._unlogged) >= _REASONS:
-                reason = "other reasons"
-            self._unlogged[reason] = self._unlogged.get(reason, 0) + count
-        writer = self._writer
-        if writer is not None:
-            self._log_losses(writer)
-
-    def open(self) -> Writer:
-        """The writer, opened now; raises the CounterfoilError that prevents it."""
-        writer = self._open()
-        if writer is None:
-            raise self.error or LogError(
-                "the recorder is closed",
-                code="CF-LOG-031",
-                where=self.evidence,
-                hint="open the evidence again",
-            )
-        return writer
-
-    def actor_key(self, actor: tuple[str, ...]) -> keys.SigningKey:
-        """The key that signs for ``actor`` in this session."""
-        self.open()
-        with self._lock:
-            return self._actors.key(actor)
-
-    def flush(self, *, timeout: float | None = None) -> bool:
-        """Wait until everything recorded so far is on disk."""
-        writer = self._writer
-        return writer.flush(timeout=timeout) if writer is not None else self.losses == 0
-
-    def close(self) -> None:
-        """Write everything, a last checkpoint, and release the log; runs still open end as ``abandoned``."""
-        if self._writer is not None:
-            for root in list(self._roots.values()):
-                self.end(root, status="abandoned")
-        with self._lock:
-            writer, self._writer = self._writer, None
-            self._closed = True
-        if writer is not None:
-            self._log_losses(writer)
-            writer.close()
-            self._report(writer)
-
-    def _report(self, writer: Writer) -> None:
-        if writer.lost:
-            self.losses += writer.lost
-            self.error = writer.error or self.error
-            _log.error("counterfoil: %d entries could not be written: %s", writer.lost, writer.error)
-
-    def _open(self) -> Writer | None:
-        writer = self._writer
-        if writer is not None:
-            return writer
-        with self._lock:
-            if self._writer is not None or self._closed or time.monotonic() < self._try_at:
-                return self._writer
-            try:
-                found = plugins.loaded()
-                identity = keys.load_or_create_identity()
-                sealed = found.sealed if found.has("counterfoil_sealed") else None
-                origin: list[str] = []
-                tell: Callable[[list[tuple[int, str, bytes]]], None] | None = None
-                if sealed is not None:
-                    tell = lambda entries: sealed(origin[0], entries)  # noqa: E731
-                writer = Writer(open_store(self.evidence), identity, opening=self._session, sealed=tell)
-                origin.append(writer.origin)
-            except Exception as exc:
-                self._failed(exc)
-                return None
-            if self.capture.unsure:
-                self.capture.forget()  # what was captured while no log was open is in no log
-            self._actors = ActorKeys(identity, writer.origin, self._entry)
-            self._writer = writer
-            self.error = None
-            self._log_losses(writer)
-            self._close_with_child()
-            return writer
-
-    def _close_with_child(self) -> None:
-        """A process that multiprocessing made ends without ``atexit``; it runs finalizers instead."""
-        process, util = sys.modules.get("multiprocessing.process"), sys.modules.get("multiprocessing.util")
-        if process is not None and util is not None and process.parent_process() is not None:
-            util.Finalize(None, self.close, exitpriority=0)
-
-    def _failed(self, exc: Exception) -> None:
-        if not isinstance(exc, CounterfoilError):
-            why = getattr(exc, "strerror", None) or type(exc).__name__
-            exc = LogError(
-                f"the evidence cannot be opened: {why}",
-                code="CF-LOG-032",
-                where=self.evidence,
-                hint="check the folder and COUNTERFOIL_HOME",
-            )
-        if self.error is None or self.error.code != exc.code:
-            _log.error("counterfoil: not recording: %s%s", exc, f"; {exc.hint}" if exc.hint else "")
-        self.error = exc
-        self._try_at = time.monotonic() + _REOPEN
-
-    def _session(self) -> tuple[dict[str, Any], list[tuple[str, bytes]]]:
-        """Context of the session record: versions, plugins, mode, environment by reference."""
-        blobs: list[tuple[str, bytes]] = []
-        reducer = Reducer(lambda sha256, data: blobs.append((sha256, data)))
-        found = plugins.loaded()
-        about = {
-            "broken": {one.name: one.reason for one in found.broken},
-            "capabilities": self.capabilities,
-            "environment": environment.capture(),
-            "plugins": {one.name: f"{one.distribution} {one.version}" for one in found.plugins},
-        }
-        context = {
-            "about": reducer.reference(values.encode(about)).to_dict(),
-            "durability": self.durability,
-            "mode": self.mode,
-            "pid": os.getpid(),
-            "version": __version__,
-        }
-        return context, blobs
+    def _after_fork(self) -> None:
+        super()._after_fork()
+        self._roots = {}
 
     def _content(self, call: Call, phase: str) -> dict[str, Any]:
         content: dict[str, Any] = {
@@ -496,108 +331,7 @@ class Recorder:
             content["request"] = call.request.to_dict()
         return content
 
-    def _record(self, content: dict[str, Any], context: dict[str, Any]) -> str:
-        """Queue a record; its digest, or nothing when it is lost (and counted)."""
-        if self._open() is None:
-            self.loss("no log is open")
-            return ""
-        try:
-            lacking = self._lacking(content, context) if self.capture.unsure else None
-            if lacking:
-                self.loss("a value was not stored", count=len(lacking))
-                content, context = _without(content, lacking), _without(context, lacking)
-            body = self._built(content, context)
-        except Exception as exc:
-            self.loss(f"a record could not be written: {getattr(exc, 'code', type(exc).__name__)}")
-            return ""
-        return sha256_hex(body) if self._entry(body) else ""
-
-    def _built(self, content: dict[str, Any], context: dict[str, Any]) -> bytes:
-        """The record; lists and objects that make it too long stand apart, as values it references."""
-        try:
-            return records.build(content, context)
-        except LogError:
-            for part in (context, content):
-                for name, value in part.items():
-                    if type(value) in (list, dict) and name != "handoffs" and not is_reference(value):
-                        part[name] = self.capture.reference(value).to_dict()
-            handed = context.get("handoffs", ())
-            if len(handed) > _HANDOFFS:
-                context["handoffs"] = handed[:_HANDOFFS]
-                self.loss("handoffs that a record has no room for", count=len(handed) - _HANDOFFS)
-            return records.build(content, context)
-
-    def _lacking(self, *parts: dict[str, Any]) -> set[str]:
-        """Digests that an entry may not cite: the log did not take the bytes, or not all that belongs to them."""
-        hollow = self.capture.hollow
-        cited = {ref.sha256 for part in parts for ref in references_in(part)}
-        return {sha256 for sha256 in cited if sha256 in hollow or not self._holds(sha256)}
-
-    def _holds(self, sha256: str) -> bool:
-        writer = self._open()
-        return writer is not None and writer.has(sha256)
-
-    def _entry(self, body: bytes) -> bool:
-        writer = self._open()
-        if writer is None:
-            self.loss("no log is open")
-            return False
-        return writer.entry(body)
-
-    def _blob(self, sha256: str, data: bytes) -> bool:
-        writer = self._open()
-        if writer is not None and writer.blob(sha256, data):
-            return True
-        self.capture.forget()
-        return False
-
-    def _wait(self) -> None:
-        writer = self._writer
-        if writer is None or not writer.flush():
-            self.loss("a start record was not on disk before the call went on")
-
-    def _log_losses(self, writer: Writer) -> None:
-        with self._lock:
-            pending, self._unlogged = self._unlogged, {}
-            for reason, count in sorted(pending.items()):
-                name = reason[:200].encode("utf-8", "backslashreplace").decode()
-                content = {"name": name, "op": "loss", "phase": "point"}
-                if not writer.entry(records.build(content, {"at": time.time_ns() // 1000, "count": count})):
-                    self._unlogged[reason] = count
-
-    def _after_fork(self) -> None:
-        """In a forked child: the parent owns the log; a new writer opens another one at the next record."""
-        self._lock = threading.RLock()
-        self._roots = {}
-        self._unlogged = {}
-        self.losses = 0
-        writer, self._writer = self._writer, None
-        if writer is not None:
-            writer.abandon()
-        self.capture.forget()
-
-
-def _without(value: Any, lacking: set[str]) -> Any:
-    """A copy without the references to bytes that are not stored."""
-    if type(value) is dict:
-        kept = {
-            name: one for name, one in value.items() if not (is_reference(one) and one["sha256"] in lacking)
-        }
-        return {name: _without(one, lacking) for name, one in kept.items()}
-    if type(value) is list:
-        kept_list = [one for one in value if not (is_reference(one) and one["sha256"] in lacking)]
-        return [_without(one, lacking) for one in kept_list]
-    return value
-
 
 def _unique(listed: list[dict[str, str]]) -> list[dict[str, str]]:
     seen: dict[tuple[str, ...], dict[str, str]] = {tuple(one.values()): one for one in listed}
     return [seen[key] for key in sorted(seen)]
-
-
-def _forget_in_child() -> None:
-    for recorder in list(_all):
-        recorder._after_fork()
-
-
-os.register_at_fork(after_in_child=_forget_in_child)

@@ -243,7 +243,9 @@ def parse(payload: bytes) -> Statement:
             f"a statement is malformed: {first['msg']}", code="CF-STMT-005", where=where
         ) from exc
     if not _same_subject(found):
-        raise StatementError("the subject is not what the predicate is about", code="CF-STMT-005", where="/subject")
+        raise StatementError(
+            "the subject is not what the predicate is about", code="CF-STMT-005", where="/subject"
+        )
     return found
 
 

@@ -1,0 +1,186 @@
+"""Checks of the statements in one log: who signed, whether the key was bound, whether what is cited is there."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Callable
+from typing import Final
+
+from counterfoil import keys, statements
+from counterfoil.digest import MEDIA_JSON, Reference, sha256_hex
+from counterfoil.dsse import Envelope
+from counterfoil.errors import CounterfoilError
+from counterfoil.log import Entry
+from counterfoil.stored import Stored
+
+__all__ = ["UNKNOWN", "StatementCheck"]
+
+UNKNOWN: Final = frozenset({"CF-LOG-022", "CF-STMT-004"})
+"""Codes that say: written by a newer version."""
+
+
+class StatementCheck:
+    """Statements of one log, in order; ``say`` takes each finding (code, place, message; verdict, hint).
+
+    ``origin`` and ``identity`` are set by the log's first session.
+    """
+
+    def __init__(
+        self, stored: Stored, keyring: keys.Keyring, checkpoints: dict[int, str], say: Callable[..., None]
+    ) -> None:
+        self.origin = ""
+        self.identity: keys.PublicKey | None = None
+        self.handoffs = 0
+        self._stored = stored
+        self._keyring = keyring
+        self._checkpoints = checkpoints
+        self._say = say
+        self._bound: dict[str, tuple[str, keys.PublicKey]] = {}
+        self._receipts: set[str] = set()
+
+    def new_session(self) -> None:
+        """Actors are bound anew in every session."""
+        self._bound.clear()
+
+    def check(self, entry: Entry, at: str) -> None:
+        """Judge one entry that is an envelope."""
+        try:
+            envelope = Envelope.parse(entry.body)
+            if envelope.to_bytes() != entry.body_bytes:
+                self._say("CF-VERIFY-040", at, "an envelope is not in its normal form")
+                return
+            ring = _Ring(self.identity, self._bound, self._keyring)
+            signers = envelope.verify(ring)
+            statement = statements.parse(envelope.payload)
+        except CounterfoilError as exc:
+            self._unverified(entry, at, exc)
+            return
+        self._stored.add(statement.digest)
+        predicate = statement.predicate
+        if isinstance(predicate, statements.Binding):
+            self._binding(predicate, signers, at)
+        elif predicate.sender.key not in signers:
+            self._say("CF-VERIFY-041", at, "a statement names another key than the one that signed it")
+        elif isinstance(predicate, statements.Handoff):
+            self.handoffs += 1
+            self._handoff(predicate, at)
+        elif predicate.status == "accepted":
+            self._accepted(predicate, at)
+
+    def _unverified(self, entry: Entry, at: str, exc: CounterfoilError) -> None:
+        """A statement nobody known signed is a forgery, unless it came from a signer who is simply not pinned here."""
+        if exc.code in UNKNOWN:
+            self._say(exc.code, at, exc.message, verdict="cannot-tell", hint=exc.hint or "")
+            return
+        try:
+            payload = Envelope.parse(entry.body).payload
+            predicate = statements.parse(payload).predicate
+        except CounterfoilError as inner:
+            self._say(inner.code, at, inner.message)
+            return
+        self._stored.add(sha256_hex(payload))
+        # Signed under the sender's own name, by a key that nobody here can look up.
+        if (
+            exc.code == "CF-DSSE-010"
+            and isinstance(predicate, statements.Handoff)
+            and predicate.proof == "countersigned"
+            and predicate.sender.key in {one.keyid for one in Envelope.parse(entry.body).signatures}
+        ):
+            self.handoffs += 1
+            self._say(
+                "CF-VERIFY-042",
+                at,
+                "a handoff from a sender whose key is not pinned here",
+                verdict="cannot-tell",
+                hint="get the fingerprint from the sender, then: counterfoil keys pin FINGERPRINT",
+            )
+            return
+        self._say(exc.code, at, exc.message)
+
+    def _binding(self, binding: statements.Binding, signers: list[str], at: str) -> None:
+        try:
+            public = keys.PublicKey.from_spki(base64.b64decode(binding.spki, validate=True))
+        except (CounterfoilError, binascii.Error, ValueError):
+            self._say("CF-VERIFY-043", at, "a binding names no usable key")
+            return
+        if self.identity is None or self.identity.keyid not in signers or binding.origin != self.origin:
+            self._say("CF-VERIFY-043", at, "a binding is not the identity's own for this log")
+        elif public.keyid != binding.key or public.keyid == self.identity.keyid:
+            self._say("CF-VERIFY-043", at, "a binding's key and digest differ")
+        else:
+            self._bound[public.keyid] = (binding.actor, public)
+
+    def _handoff(self, handoff: statements.Handoff, at: str) -> None:
+        if not self._stored.there(
+            Reference(handoff.content.payload, handoff.payload.size, handoff.payload.media)
+        ):
+            self._say("CF-VERIFY-046", at, "the payload of a handoff is not in this log")
+        own = handoff.own
+        ours = handoff.proof == "recorded" or (self.identity and handoff.sender.key == self.identity.keyid)
+        if (
+            ours
+            and own is not None
+            and (own.origin != self.origin or self._checkpoints.get(own.size) != own.root)
+        ):
+            self._say("CF-VERIFY-047", at, "a handoff names a checkpoint that this log never had")
+        if handoff.proof != "recorded":
+            return
+        bound = self._bound.get(handoff.sender.key)
+        if bound is None or bound[0] != handoff.sender.actor:
+            self._say("CF-VERIFY-044", at, "a handoff is signed by a key bound to another actor")
+        for parent in handoff.parents:
+            if not self._stored.knows(parent.digest):
+                self._say("CF-VERIFY-045", at, "a handoff cites a parent that is not in this log")
+        if handoff.parentSet is not None and not self._parents_there(handoff.parentSet):
+            self._say(
+                "CF-VERIFY-045",
+                at,
+                "a handoff cites a list of parents that is not, or not whole, in this log",
+            )
+
+    def _accepted(self, receipt: statements.Receipt, at: str) -> None:
+        if not self._stored.knows(receipt.handoff):
+            self._say("CF-VERIFY-048", at, "a receipt accepts a handoff that is not in this log")
+        elif receipt.handoff in self._receipts:
+            self._say("CF-VERIFY-048", at, "a handoff was accepted twice")
+        self._receipts.add(receipt.handoff)
+
+    def _parents_there(self, listed: statements.ParentSet) -> bool:
+        if not self._stored.there(Reference(listed.sha256, listed.size, MEDIA_JSON)):
+            return False
+        try:
+            parents = statements.parse_parents(
+                self._stored.read(Reference(listed.sha256, listed.size, MEDIA_JSON))
+            )
+        except CounterfoilError:
+            return False
+        return len(parents) == listed.count and all(self._stored.knows(parent.digest) for parent in parents)
+
+
+class _Ring:
+    """Keys a statement of this log may be signed with: the identity, bound actors, pinned senders."""
+
+    __slots__ = ("_bound", "_identity", "_keyring")
+
+    def __init__(
+        self,
+        identity: keys.PublicKey | None,
+        bound: dict[str, tuple[str, keys.PublicKey]],
+        keyring: keys.Keyring,
+    ) -> None:
+        self._identity = identity
+        self._bound = bound
+        self._keyring = keyring
+
+    def get(self, keyid: str) -> keys.PublicKey | None:
+        """The key behind a keyid, None when it is unknown here."""
+        if self._identity is not None and keyid == self._identity.keyid:
+            return self._identity
+        if keyid in self._bound:
+            return self._bound[keyid][1]
+        return self._keyring.get(keyid)
+
+    def resolve(self, keyid: str, spki: bytes) -> keys.PublicKey | None:
+        """A pinned key that the envelope carries along."""
+        return self._keyring.resolve(keyid, spki)
