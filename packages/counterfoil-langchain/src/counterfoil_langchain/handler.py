@@ -11,6 +11,7 @@ from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.messages import ToolMessage
 
 from counterfoil import autostart
+from counterfoil.digest import Reference
 from counterfoil.errors import ConfigError
 from counterfoil.recorder import Recorder
 from counterfoil_langchain import encode, models
@@ -134,48 +135,35 @@ class Handler(BaseCallbackHandler):
 
     @guarded
     def on_chat_model_start(
-        self,
-        serialized: dict[str, Any] | None,
-        messages: list[list[Any]],
-        *,
-        run_id: UUID,
-        parent_run_id: UUID | None = None,
-        metadata: dict[str, Any] | None = None,
-        **kwargs: Any,
+        self, serialized: dict[str, Any] | None, messages: list[list[Any]], *, run_id: UUID, **kwargs: Any
     ) -> None:
         """A chat model is about to be called."""
-        about = metadata or {}
-        params = kwargs.get("invocation_params") or {}
-        self._tracker.leaf(
-            "chat",
-            run_id,
-            parent_run_id,
-            models.model_name(params, about) or name_of(kwargs, serialized, "model"),
-            lambda: models.chat_request(self.recorder, messages, params, about, self._tracker.redactor),
-            about,
-            tags=kwargs.get("tags"),
-        )
+        self._asked("chat", models.chat_request, messages, serialized, run_id, kwargs)
 
     @guarded
     def on_llm_start(
-        self,
-        serialized: dict[str, Any] | None,
-        prompts: list[str],
-        *,
-        run_id: UUID,
-        parent_run_id: UUID | None = None,
-        metadata: dict[str, Any] | None = None,
-        **kwargs: Any,
+        self, serialized: dict[str, Any] | None, prompts: list[str], *, run_id: UUID, **kwargs: Any
     ) -> None:
         """A text model is about to be called."""
-        about = metadata or {}
+        self._asked("text_completion", models.text_request, prompts, serialized, run_id, kwargs)
+
+    def _asked(
+        self,
+        op: str,
+        request: Callable[..., Reference],
+        asked: Any,
+        serialized: dict[str, Any] | None,
+        run_id: UUID,
+        kwargs: dict[str, Any],
+    ) -> None:
+        about = kwargs.get("metadata") or {}
         params = kwargs.get("invocation_params") or {}
         self._tracker.leaf(
-            "text_completion",
+            op,
             run_id,
-            parent_run_id,
+            kwargs.get("parent_run_id"),
             models.model_name(params, about) or name_of(kwargs, serialized, "model"),
-            lambda: models.text_request(self.recorder, prompts, params, about, self._tracker.redactor),
+            lambda: request(self.recorder, asked, params, about, self._tracker.redactor),
             about,
             tags=kwargs.get("tags"),
         )
