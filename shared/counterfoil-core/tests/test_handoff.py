@@ -165,15 +165,18 @@ def test_parents_travel(sides: tuple[Side, Side], lab: Any) -> None:
     third.trust(receiver)
     first = receiver.accept(sender.seal("one").to_bytes(), "one")
     second = receiver.accept(sender.seal("two").to_bytes(), "two")
-    onward = receiver.seal("both", to="third")
+    default = third.accept(receiver.seal("last", to="third").to_bytes(), "last")
+    assert default.parents == (
+        ("control", second.digest),
+    )  # what is worked on, not what a server ever accepted
+    onward = receiver.seal("both", to="third", parents=[first, second])
     accepted = third.accept(onward.to_bytes(), "both")
     assert set(accepted.parents) == {("control", first.digest), ("control", second.digest)}
     only = third.accept(receiver.seal("one", to="third", parents=[first]).to_bytes(), "one")
     assert only.parents == (("control", first.digest),)
     many = [sender.seal(str(number)) for number in range(20)]
-    for number, envelope in enumerate(many):
-        receiver.accept(envelope.to_bytes(), str(number))
-    listed = receiver.seal("many", to="third")
+    taken = [receiver.accept(envelope.to_bytes(), str(number)) for number, envelope in enumerate(many)]
+    listed = receiver.seal("many", to="third", parents=[first, second, *taken])
     statement = statements.parse(listed.payload).predicate
     assert isinstance(statement, statements.Handoff)
     assert statement.parents == []

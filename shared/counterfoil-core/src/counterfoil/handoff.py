@@ -38,8 +38,9 @@ def seal(
 ) -> Envelope:
     """Wrap a handoff in a signed envelope; it and the payload are on disk when this returns.
 
-    ``payload`` is bytes, text or any Python value. ``parents`` are accepted handoffs or digests; what runs here and
-    what this log accepted comes in by itself. ``lifetime`` in milliseconds. Raises HandoffError.
+    ``payload`` is bytes, text or any Python value. ``parents`` are accepted handoffs or digests, by default the
+    handoff accepted last in this context (thread or task); what runs here comes in by itself. ``lifetime`` is in
+    milliseconds. Raises HandoffError.
     """
     if _is_no(str, to) or not to:
         raise HandoffError("a handoff names its receiver", code="CF-HANDOFF-001", hint="pass to=...")
@@ -66,9 +67,9 @@ def seal(
         if sender is not None
         else records.actor_text([log.actor or _program()])
     )
-    cited = [_cited(parent) for parent in parents] or [
-        {"digest": one, "rel": "control"} for one in log.accepted
-    ]
+    # What was accepted last in this context is being worked on; a server's earlier handoffs are not its parents.
+    last = log.accepted.get()
+    cited = [_cited(parent) for parent in parents or ([last] if last else [])]
     addressed: list[dict[str, str]] = []
     if sender is not None:
         cited.append({"digest": sender.digest, "rel": "control"})
@@ -214,7 +215,7 @@ def accept(log: OpenLog, envelope: Envelope | bytes | str | dict[str, Any], payl
     if not writer.flush():
         log.pending[statement.digest] = receipt
         raise _not_durable(writer.error)
-    log.accepted.append(statement.digest)
+    log.accepted.set(statement.digest)
     return Accepted(statement, payload, receipt)
 
 

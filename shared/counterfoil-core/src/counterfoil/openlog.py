@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextvars import ContextVar
 from types import TracebackType
 
 from counterfoil import records, statements
@@ -24,7 +25,7 @@ class OpenLog:
         self.recorder = recorder
         self.actor = actor
         recorder.open()
-        self.accepted: list[str] = []
+        self.accepted: ContextVar[str | None] = ContextVar("counterfoil_accepted", default=None)
         self.nonces = Nonces(recorder)
         self.pending: dict[str, str] = {}
 

@@ -51,7 +51,9 @@ class Source(Reader):
         """Tell what could not be read; 1 when a log is damaged, 0 for a tail that is only unfinished."""
         for problem in self.damage.values():
             level = "note" if problem.torn else "unknown" if problem.unknown else "damaged"
-            message = f"{problem.message}; {'it' if problem.unknown else 'what follows in this log'} is not shown"
+            message = (
+                f"{problem.message}; {'it' if problem.unknown else 'what follows in this log'} is not shown"
+            )
             for line in output.plain_error(level, problem.code, problem.where, message, "counterfoil verify"):
                 output.note(line)
         return int(any(not problem.torn for problem in self.damage.values()))
