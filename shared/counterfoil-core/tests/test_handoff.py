@@ -19,6 +19,7 @@ from counterfoil import canonical, context, handoff, hooks, keys, plugins, recor
 from counterfoil.dsse import Envelope
 from counterfoil.errors import CounterfoilError, HandoffError, HandoffRefusedError
 from counterfoil.handoff import OpenLog
+from counterfoil.nonces import Nonces
 
 
 class Side:
@@ -124,7 +125,7 @@ def test_accepted(sides: tuple[Side, Side], payload: Any) -> None:
     accepted = receiver.accept(envelope.to_bytes(), payload)
     assert accepted.digest == envelope.digest
     assert accepted.sender == ("sender",)
-    assert accepted.payload is payload
+    assert accepted.payload == payload
     (receipt,) = receiver.receipts()
     assert (receipt.status, receipt.handoff) == ("accepted", envelope.digest)
     assert receipt.checks == ["signature", "statement", "audience", "time", "payload", "replay"]
@@ -773,3 +774,48 @@ def test_two_processes_with_two_homes(lab: Any) -> None:
     assert [(row["from"], row["to"], row["status"], row["proof"]) for row in rows] == [
         ("sender", "receiver", "accepted", "countersigned")
     ] * 2
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [lambda: 1, ValueError("x"), type, iter([1]), {"inside": [print]}],
+    ids=["function", "exception", "class", "iterator", "inside"],
+)
+def test_a_payload_that_its_digest_does_not_hold_is_not_sealed(
+    sides: tuple[Side, Side], payload: object
+) -> None:
+    sender, _ = sides
+    with pytest.raises(HandoffError) as caught:
+        sender.seal(payload)
+    assert caught.value.code == "CF-HANDOFF-004"
+
+
+def test_the_accepted_payload_is_the_verified_one(
+    sides: tuple[Side, Side], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sender, receiver = sides
+    payload = {"to": "alice", "list": [1]}
+    envelope = sender.seal(payload).to_bytes()
+    take = Nonces.take
+
+    def change(self: Nonces, *arguments: Any, **more: Any) -> bool:
+        payload["to"] = "mallory"  # another thread, while the handoff is being verified
+        payload["list"].append(2)
+        return take(self, *arguments, **more)
+
+    monkeypatch.setattr(Nonces, "take", change)
+    assert receiver.accept(envelope, payload).payload == {"to": "alice", "list": [1]}
+
+
+def test_a_nonce_is_its_senders_own(
+    sides: tuple[Side, Side], lab: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sender, receiver = sides
+    other = Side(lab, "other")
+    receiver.trust(other)
+    monkeypatch.setattr("counterfoil.handoff.secrets.token_hex", lambda size: "ab" * size)
+    receiver.accept(other.seal("theirs", to="receiver").to_bytes(), "theirs")
+    receiver.accept(sender.seal("mine").to_bytes(), "mine")
+    with pytest.raises(HandoffRefusedError):
+        receiver.accept(sender.seal("again").to_bytes(), "again")
+    other.close()

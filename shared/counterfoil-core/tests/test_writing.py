@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
-import multiprocessing
 import os
+import shutil
 import signal
+import subprocess
+import sys
 import threading
 import time
 from collections import Counter
@@ -364,60 +366,37 @@ def test_a_fork_while_the_parent_records(lab: Any) -> None:
     assert named(lab.evidence, "invoke_workflow").count("child") == 16
 
 
-def _in_pool(evidence: str) -> str:
-    from counterfoil import autostart
+POOL = """
+import multiprocessing, sys
+from counterfoil import autostart
 
+def work(evidence):
     recorder = autostart.recorder(evidence)
-    call = recorder.start("invoke_workflow", "worker", actor=("app",))
-    recorder.end(call)
-    return call.start
+    recorder.end(recorder.start("invoke_workflow", "worker", actor=("app",)))
+
+if __name__ == "__main__":
+    recorder = autostart.recorder(sys.argv[1])
+    recorder.end(recorder.start("invoke_workflow", "parent", actor=("app",)))
+    context = multiprocessing.get_context(sys.argv[2])
+    workers = [context.Process(target=work, args=(sys.argv[1],)) for _ in range(3)]
+    for worker in workers: worker.start()
+    for worker in workers: worker.join()
+    print([worker.exitcode for worker in workers])
+"""
 
 
 @pytest.mark.parametrize("method", ["fork", "spawn"])
 def test_processes_of_multiprocessing_end_cleanly(lab: Any, method: str) -> None:
-    out = (
-        lab.python(
-            """
-        import multiprocessing, sys
-        from counterfoil import autostart
-
-        def work(evidence):
-            recorder = autostart.recorder(evidence)
-            recorder.end(recorder.start("invoke_workflow", "worker", actor=("app",)))
-
-        if __name__ == "__main__":
-            recorder = autostart.recorder(sys.argv[1])
-            recorder.end(recorder.start("invoke_workflow", "parent", actor=("app",)))
-            context = multiprocessing.get_context("fork")
-            workers = [context.Process(target=work, args=(sys.argv[1],)) for _ in range(3)]
-            for worker in workers: worker.start()
-            for worker in workers: worker.join()
-            print([worker.exitcode for worker in workers])
-        """
-        )
-        if method == "fork"
-        else _spawned(lab)
+    script = lab.root / "pool.py"  # a spawned process imports the program anew, from its file
+    script.write_text(POOL, encoding="utf-8")
+    words = [sys.executable, str(script), str(lab.evidence), method]
+    done = subprocess.run(
+        words, env=lab.environment(), capture_output=True, text=True, timeout=60, check=False
     )
-    assert "[0, 0, 0]" in out
+    assert (done.returncode, done.stdout.strip()) == (0, "[0, 0, 0]"), done.stderr
     result = lab.verify()
     assert (result.verdict, result.findings) == ("intact", [])
     assert named(lab.evidence, "invoke_workflow").count("worker") == 6
-
-
-def _spawned(lab: Any) -> str:
-    context = multiprocessing.get_context("spawn")
-    before = dict(os.environ)
-    os.environ.update(lab.environment())
-    try:
-        workers = [context.Process(target=_in_pool, args=(str(lab.evidence),)) for _ in range(3)]
-        for worker in workers:
-            worker.start()
-        for worker in workers:
-            worker.join()
-    finally:
-        os.environ.clear()
-        os.environ.update(before)
-    return str([worker.exitcode for worker in workers])
 
 
 # -- segments and checkpoints -----------------------------------------------------------------------------------------
@@ -851,3 +830,92 @@ def test_json_of_a_verification(lab: Any) -> None:
     with pytest.raises(CounterfoilError) as caught:
         lab.verify().raise_for_status()
     assert caught.value.code == "CF-VERIFY-002"
+
+
+# -- signals, copied homes, folders that are links, forgetful homes ---------------------------------------------------
+
+
+@pytest.mark.parametrize("action", ["flush", "close"])
+def test_a_signal_handler_that_flushes_or_closes_never_hangs(lab: Any, action: str) -> None:
+    out = lab.python(
+        """
+        import signal, sys, time
+        from counterfoil.recorder import Recorder
+        recorder = Recorder(sys.argv[1])
+        root = recorder.start("invoke_workflow", "app", actor=("app",))
+        def handler(*_):
+            getattr(recorder, sys.argv[2])()
+            signal.setitimer(signal.ITIMER_REAL, 0.001)
+        signal.signal(signal.SIGALRM, handler)
+        signal.setitimer(signal.ITIMER_REAL, 0.001)
+        until = time.monotonic() + 3
+        while time.monotonic() < until:
+            recorder.end(recorder.start("step", "s", actor=("a",), parent=root))
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        recorder.close()
+        print("done")
+        """,
+        action,
+    )
+    assert out.strip() == "done"
+
+
+def test_a_copied_home_does_not_write_into_a_log_that_is_open(lab: Any) -> None:
+    recorder = lab.recorder()
+    recorder.end(recorder.start("invoke_workflow", "first", actor=("app",)))
+    recorder.flush()
+    copy = lab.root / "copied home"
+    shutil.copytree(lab.home, copy)
+    lab.python(
+        """
+        import sys
+        from counterfoil.recorder import Recorder
+        recorder = Recorder(sys.argv[1])
+        recorder.end(recorder.start("invoke_workflow", "second", actor=("app",)))
+        recorder.close()
+        """,
+        COUNTERFOIL_HOME=str(copy),
+    )
+    recorder.end(recorder.start("invoke_workflow", "third", actor=("app",)))
+    recorder.close()
+    result = lab.verify()
+    assert (result.verdict, result.counts["logs"]) == ("intact", 2)
+
+
+def test_nothing_is_written_through_a_link(lab: Any) -> None:
+    lab.record()
+    lab.close()
+    (name,) = [path.name for path in lab.evidence.iterdir() if path.is_dir()]
+    outside = lab.root / "outside"
+    (lab.evidence / name).rename(outside)
+    (lab.evidence / name).symlink_to(outside)
+    before = sorted(path.name for path in outside.iterdir())
+    lab.record()
+    lab.close()
+    assert sorted(path.name for path in outside.iterdir()) == before
+    assert lab.verify().verdict == "broken"
+
+
+def test_a_head_that_cannot_be_remembered_is_a_loss(lab: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def forget(*_: Any, **__: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(keys, "remember_head", forget)
+    recorder = lab.recorder()
+    recorder.end(recorder.start("invoke_workflow", "app", actor=("app",)))
+    recorder.flush()
+    recorder.end(recorder.start("invoke_workflow", "app", actor=("app",)))
+    recorder.close()
+    result = lab.verify()
+    assert (result.verdict, result.counts["losses"]) == ("incomplete", 1)
+
+
+def test_a_folder_whose_name_is_no_utf8_is_remembered(lab: Any) -> None:
+    lab.evidence = Path(os.fsdecode(os.fsencode(lab.root) + b"/\xff"))
+    for _ in range(2):
+        recorder = lab.recorder()
+        recorder.end(recorder.start("invoke_workflow", "app", actor=("app",)))
+        recorder.close()
+    (log,) = [path for path in lab.evidence.iterdir() if path.is_dir()]
+    (log / "00000001.seg").unlink()
+    assert lab.verify().verdict == "broken"

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from counterfoil import canonical, dsse, errors, hooks, keys, notes, tree, values
     from counterfoil.autostart import install, uninstall
     from counterfoil.context import current
-    from counterfoil.errors import CounterfoilError
+    from counterfoil.errors import CounterfoilError, HandoffRefusedError
     from counterfoil.findings import Finding, Verification
     from counterfoil.handoff import Accepted, OpenLog, accept, open, seal
     from counterfoil.hooks import hookimpl, hookspec
@@ -33,6 +33,7 @@ __all__ = [
     "Accepted",
     "CounterfoilError",
     "Finding",
+    "HandoffRefusedError",
     "OpenLog",
     "Recorder",
     "Verification",
@@ -62,6 +63,7 @@ _WHERE = {
     "OpenLog": "handoff",
     "CounterfoilError": "errors",
     "Finding": "findings",
+    "HandoffRefusedError": "errors",
     "Recorder": "recorder",
     "Verification": "findings",
     "accept": "handoff",

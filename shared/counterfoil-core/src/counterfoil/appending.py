@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import contextlib
 import hashlib
+import logging
 import os
 import threading
 import time
@@ -22,6 +23,8 @@ from counterfoil.stores import FolderStore
 from counterfoil.stores.folder import store_error
 
 __all__ = ["BLOB", "ENTRY", "SEGMENT_SIZE", "Appender", "Opening", "Sealed"]
+
+_log: Final = logging.getLogger("counterfoil")
 
 SEGMENT_SIZE: Final = 64 << 20
 SEEN_MAX: Final = 64
@@ -58,13 +61,14 @@ class Appender:
         self._offset = 0
         self._good = 0
         self._session_done = False
+        self._forgetful = self._unremembered = ""
         self._replaced = [] if store.exists() else self._remembered_here()
         store.prepare()
         chosen = choose(store, identity)
-        self.log, self.origin, self._lock_fd, self._others = (
+        self.log, self.origin, self._locks, self._others = (
             chosen.name,
             chosen.origin,
-            chosen.lock,
+            chosen.locks,
             chosen.others,
         )
         self._take(chosen.scan)
@@ -171,6 +175,8 @@ class Appender:
             os.close(self._fd)
             self._fd = -1
         self._fd = self.store.create_segment(self.log, self._segment + 1)
+        if len(self._locks) == 1 and (held := self.store.hold(self.log)) is not None:
+            self._locks.append(held)
         self._segment += 1
         self._offset = self._good = 0
         self._file_hash = hashlib.sha256()
@@ -242,7 +248,7 @@ class Appender:
 
     def _remember(self) -> None:
         head = self._head = self._next_head
-        with contextlib.suppress(CounterfoilError, OSError):
+        try:
             keys.remember_head(
                 self.origin,
                 size=head["size"],
@@ -264,6 +270,14 @@ class Appender:
                     sync=False,
                 )
             self._replaced = []
+            self._forgetful = ""
+        except (CounterfoilError, OSError) as exc:
+            # Without the remembered head a cut or older log would look whole here, so the log itself says so, once.
+            code = getattr(exc, "code", "CF-KEYS-008")
+            if self._forgetful != code:
+                self._forgetful = code
+                _log.error("counterfoil: the end of the log cannot be remembered: %s", exc)
+                self._unremembered = code
 
     def _give_up(self, exc: Exception, before: tuple[int, str, int, list[bytes], int]) -> None:
         """Undo a failed group in memory; its segment may hold anything, so what is good of it is told later."""

@@ -177,6 +177,10 @@ def _boot() -> None:
 
     _home.home()
     found = _instrumentations()
+    if not found and not os.environ.get("COUNTERFOIL_PLUGINS") and not _is_cli():
+        sys.stderr.write(
+            'counterfoil: not recording: no adapter is installed; pip install "counterfoil[langchain]"\n'
+        )
     _check_mode(found, os.environ.get("COUNTERFOIL_MODE") or "observe")
 
     def late() -> Recorder:
@@ -191,6 +195,12 @@ def _boot() -> None:
         return _State.recorder
 
     _plant(found, late)
+
+
+def _is_cli() -> bool:
+    """Whether this interpreter runs Counterfoil's own command line, which never records itself."""
+    words = sys.orig_argv[1:3]
+    return any(os.path.basename(word) in ("counterfoil", "counterfoil.exe") for word in words)
 
 
 def _check_mode(found: list[Instrumentation], mode: str) -> None:

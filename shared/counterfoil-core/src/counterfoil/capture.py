@@ -15,6 +15,7 @@ import orjson
 from counterfoil import canonical, values
 from counterfoil.digest import (
     INLINE,
+    MEDIA_BYTES,
     MEDIA_FOLD,
     MEDIA_JSON,
     MEDIA_TEXT,
@@ -202,6 +203,8 @@ class _Pass:
             return canonical.dumps_record(obj)
         if kind is int:
             return canonical.dumps(values.encode(obj))
+        if kind is bytes and len(obj) >= INLINE:  # type: ignore[arg-type]
+            return _ref(MEDIA_BYTES, self._reducer.raw(obj).sha256, len(obj))  # type: ignore[arg-type]
         key = values.message_key(kind)
         if key is not None:
             return self._message(obj, key, depth)

@@ -7,7 +7,7 @@ import binascii
 import fcntl
 import os
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Final
 
 from counterfoil import canonical, keys, notes, records
 from counterfoil.digest import Reference, is_reference, references_in, sha256_hex
@@ -20,12 +20,23 @@ from counterfoil.stores import FolderStore
 
 __all__ = ["LogCheck"]
 
+_CUT: Final = "a process was killed, or the end was cut: compare with a checkpoint held elsewhere"
+
 
 class LogCheck:
-    """One pass over one log; ``checkpoints`` (size to root) and ``counts`` are there afterwards."""
+    """One pass over one log; ``checkpoints`` (size to root) and ``counts`` are there afterwards.
+
+    ``own`` is the fingerprint of this home's identity: a log of another one gets a note.
+    """
 
     def __init__(
-        self, store: FolderStore, name: str, keyring: keys.Keyring, heads: dict[str, keys.Head]
+        self,
+        store: FolderStore,
+        name: str,
+        keyring: keys.Keyring,
+        heads: dict[str, keys.Head],
+        *,
+        own: str | None = None,
     ) -> None:
         self.name = name
         self.checkpoints: dict[int, str] = {}
@@ -37,6 +48,7 @@ class LogCheck:
         self._store = store
         self._keyring = keyring
         self._heads = heads
+        self._own = own
         self._findings: list[Finding] = []
         self._stored = Stored(store, name)
         self._statements = StatementCheck(self._stored, keyring, self.checkpoints, self._say)
@@ -110,7 +122,7 @@ class LogCheck:
             self._statements.check(entry, at)
             return
         self.counts["records"] += 1
-        for ref in references_in(entry.body):
+        for ref in dict.fromkeys(references_in(entry.body)):
             if not self._stored.there(ref):
                 self._say(
                     "CF-VERIFY-010", at, f"{entry.op}: stored bytes it cites are missing ({ref.sha256[:12]})"
@@ -128,7 +140,13 @@ class LogCheck:
         if entry.op == "session":
             self._session(context, at)
         elif entry.op == "recovered":
-            self._say("CF-VERIFY-020", at, "the writer stopped uncleanly before", verdict="incomplete")
+            self._say(
+                "CF-VERIFY-020",
+                at,
+                "the writer stopped uncleanly before",
+                verdict="incomplete",
+                hint="nothing to do: what was lost is at most the last group of records before it",
+            )
         elif entry.op == "loss":
             count = context.get("count", 1)
             self.counts["losses"] += count if type(count) is int else 1
@@ -186,13 +204,24 @@ class LogCheck:
                     verdict="cannot-tell",
                     hint="get the fingerprint from the evidence's owner, then: counterfoil keys pin FINGERPRINT",
                 )
+            elif self._own is not None and public.keyid != self._own:
+                self.notes.append(
+                    Finding(
+                        "CF-VERIFY-061",
+                        self.name,
+                        f"log {self.name} is signed by another pinned identity {public.keyid[:16]}",
+                        "find out who put it there, unless this evidence is theirs",
+                        "intact",
+                    )
+                )
         self._statements.new_session()
         self._left_open(at)
         replaced = context.get("replaced")
         for one in replaced if type(replaced) is list else []:
             if type(one) is dict:
                 name, size = str(one.get("origin", "")).rpartition("/")[2], one.get("size")
-                message = f"log {name} ({size} entries) stood here before the folder was made anew"
+                entries = "1 entry" if size == 1 else f"{size} entries"
+                message = f"log {name} ({entries}) stood here before the folder was made anew"
                 self.notes.append(
                     Finding(
                         "CF-VERIFY-060", at, message, "restore it if nobody removed it on purpose", "intact"
@@ -243,7 +272,8 @@ class LogCheck:
         """A clean stop ends every call: one that is open after its writer is gone was cut off."""
         found, self._unended = len(self._open) - self._unended, len(self._open)
         if found > 0:
-            self._say("CF-VERIFY-025", where, f"{found} calls were never ended", verdict="incomplete")
+            message = "1 call was never ended" if found == 1 else f"{found} calls were never ended"
+            self._say("CF-VERIFY-025", where, message, verdict="incomplete", hint=_CUT)
 
     def _tail(self, *, live: bool) -> None:
         scan = self._scan
@@ -254,13 +284,11 @@ class LogCheck:
         if live:
             return
         where = self._torn.where if self._torn is not None else self.name
-        what = "bytes that are no whole chunk" if self._torn is not None else f"{tail} entries"
+        what = "stands 1 entry" if tail == 1 else f"stand {tail} entries"
+        if self._torn is not None:
+            what = "stand bytes that are no whole chunk"
         self._say(
-            "CF-VERIFY-024",
-            where,
-            f"after the last checkpoint stand {what}",
-            verdict="incomplete",
-            hint="a process was killed, or the end was cut: compare with a checkpoint held elsewhere",
+            "CF-VERIFY-024", where, f"after the last checkpoint {what}", verdict="incomplete", hint=_CUT
         )
 
     def _remembered(self) -> None:

@@ -20,12 +20,12 @@ __all__ = ["Chosen", "choose", "unlock"]
 
 @dataclass(slots=True)
 class Chosen:
-    """The log, the state to go on from, its lock (a file descriptor) and the last notes of the other logs."""
+    """The log, the state to go on from, its locks (file descriptors) and the last notes of the other logs."""
 
     name: str
     origin: str
     scan: log.LogScan
-    lock: int
+    locks: list[int]
     others: list[tuple[str, bytes]]
 
 
@@ -38,14 +38,15 @@ def choose(store: FolderStore, identity: keys.SigningKey) -> Chosen:
         origin = f"{identity.keyid}/{name}"
         scan, whole = _look(store, name)
         if chosen is None and whole and _ours(scan, origin, identity):
-            lock = _lock(origin)
-            if lock is not None:
+            locks = _locks(store, name, origin)
+            if locks:
                 scan, whole = _look(store, name)
                 head = heads.get(origin)
                 if whole and _ours(scan, origin, identity) and (head is None or _continues(scan, head)):
-                    chosen = Chosen(name, origin, scan, lock, others)
+                    chosen = Chosen(name, origin, scan, locks, others)
                     continue
-                unlock(lock)
+                for held in locks:
+                    unlock(held)
         if scan.last_note is not None:
             others.append((name, scan.last_note))
     if chosen is not None:
@@ -55,7 +56,7 @@ def choose(store: FolderStore, identity: keys.SigningKey) -> Chosen:
     lock = _lock(origin)
     if lock is None:
         raise LogError("a new log is already locked", code="CF-LOG-030", where=origin, hint="try again")
-    return Chosen(name, origin, log.LogScan(store, name), lock, others)
+    return Chosen(name, origin, log.LogScan(store, name), [lock], others)
 
 
 def unlock(lock: int) -> None:
@@ -100,6 +101,21 @@ def _continues(scan: log.LogScan, head: keys.Head) -> bool:
         return notes.Checkpoint.parse(notes.Note.parse(scan.last_note).text).root.hex() == head.root
     except CounterfoilError:
         return False
+
+
+def _locks(store: FolderStore, name: str, origin: str) -> list[int]:
+    """The lock in the home and the hold on the log's folder, or none of them."""
+    lock = _lock(origin)
+    if lock is None:
+        return []
+    try:
+        held = store.hold(name)
+    except CounterfoilError:
+        held = None
+    if held is None:
+        unlock(lock)
+        return []
+    return [lock, held]
 
 
 def _lock(origin: str) -> int | None:

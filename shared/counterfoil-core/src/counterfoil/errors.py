@@ -50,6 +50,8 @@ class CounterfoilError(Exception):
         self.code = code
         self.where = where
         self.hint = hint
+        if hint:
+            self.add_note(f"hint: {hint}")  # a traceback shows notes, the message stays one line
 
     def __str__(self) -> str:
         place = f" ({self.where})" if self.where else ""

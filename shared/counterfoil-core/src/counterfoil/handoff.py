@@ -6,6 +6,7 @@ receiver decides is a signed receipt in its own log: ``accepted`` is on disk bef
 
 from __future__ import annotations
 
+import copy
 import re
 import secrets
 import time
@@ -122,7 +123,7 @@ def accept(log: OpenLog, envelope: Envelope | bytes | str | dict[str, Any], payl
             code="CF-HANDOFF-010",
             where=exc.where,
             hint="ask the sender for its envelope",
-        ) from exc
+        ) from None
     refuse = _refuser(log, parsed)
     try:
         verified = parsed.verify(keys.Keyring.load())
@@ -168,6 +169,9 @@ def accept(log: OpenLog, envelope: Envelope | bytes | str | dict[str, Any], payl
     if handoff.expires is None or now > handoff.expires + SKEW:
         refuse("CF-HANDOFF-015", "expired", "ask the sender to seal it again")
     checks.append("time")
+    payload = _private(payload)
+    if payload is _NONE:
+        refuse("CF-HANDOFF-016", "the payload is not the one that was signed", "do not act on it")
     reference = recorder.value(payload)
     subject = statement.subject
     assert isinstance(subject, statements.PayloadSubject)
@@ -197,7 +201,7 @@ def accept(log: OpenLog, envelope: Envelope | bytes | str | dict[str, Any], payl
     receipt = log.pending.pop(statement.digest, "")  # decided before, but its receipt was not on disk then
     if not receipt:
         try:
-            fresh = log.nonces.take(handoff.nonce, expires=handoff.expires)
+            fresh = log.nonces.take(handoff.sender.key, handoff.nonce, expires=handoff.expires)
         except (CounterfoilError, OSError):
             refuse(
                 "CF-HANDOFF-019",
@@ -210,7 +214,7 @@ def accept(log: OpenLog, envelope: Envelope | bytes | str | dict[str, Any], payl
         if writer.entry(parsed.to_bytes()):
             receipt = _receipt(log, statement.digest, "accepted", checks=checks, nonce=handoff.nonce)
         if not receipt:
-            log.nonces.free(handoff.nonce)
+            log.nonces.free(handoff.sender.key, handoff.nonce)
             raise _not_durable(writer.error)
     if not writer.flush():
         log.pending[statement.digest] = receipt
@@ -222,14 +226,66 @@ def accept(log: OpenLog, envelope: Envelope | bytes | str | dict[str, Any], payl
 def plain_digest(payload: object) -> str | None:
     """SHA-256 of the full bytes: of a string's UTF-8, of bytes themselves, else of the RFC 8785 text.
 
-    None when the value holds what its canonical form only names: then no digest covers it.
+    None when the value holds what its canonical form only names or leaves out (a message's volatile fields, a
+    function's code, a model's private attributes): then two payloads that act differently would have one digest.
     """
     if type(payload) is bytes:
         return sha256_hex(payload)
     value = values.encode(payload)
-    if values.inexact(value):
+    if not _exact(value):
         return None
     return sha256_hex(value.encode() if type(value) is str else canonical.dumps(value))
+
+
+_EXACT: Final = frozenset(
+    {
+        "$bytes",
+        "$complex",
+        "$date",
+        "$datetime",
+        "$decimal",
+        "$deque",
+        "$enum",
+        "$fraction",
+        "$int",
+        "$map",
+        "$namedtuple",
+        "$num",
+        "$path",
+        "$range",
+        "$set",
+        "$str",
+        "$time",
+        "$timedelta",
+        "$tuple",
+        "$uuid",
+    }
+)
+"""Tags whose canonical form holds the whole value."""
+_NONE: Final = object()
+
+
+def _exact(value: object) -> bool:
+    stack = [value]
+    while stack:
+        node = stack.pop()
+        if type(node) is dict:
+            if any(key.startswith("$") and key not in _EXACT for key in node):
+                return False
+            stack.extend(node.values())
+        elif type(node) is list:
+            stack.extend(node)
+    return True
+
+
+def _private(payload: object) -> object:
+    """The payload as this call sees it: another thread may change the caller's object while it is verified."""
+    if type(payload) in (str, bytes):
+        return payload
+    try:
+        return copy.deepcopy(payload)
+    except Exception:
+        return _NONE
 
 
 def _refuser(log: OpenLog, envelope: Envelope) -> Callable[[str, str, str], NoReturn]:
@@ -238,7 +294,7 @@ def _refuser(log: OpenLog, envelope: Envelope) -> Callable[[str, str, str], NoRe
         log.flush()
         raise HandoffRefusedError(
             f"refused: {reason}", code=code, where=f"handoff {envelope.digest[:12]}", hint=hint
-        )
+        ) from None
 
     return refuse
 

@@ -33,38 +33,47 @@ class Nonces:
 
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
+        self._fresh()
+
+    def _fresh(self) -> None:
         self._known: set[str] | None = None
         self._lock = threading.Lock()
+        self._pid = os.getpid()
 
-    def take(self, nonce: str, *, expires: int) -> bool:
-        """Take a nonce; False when it was taken before. ``expires`` in milliseconds since 1970.
+    def take(self, sender: str, nonce: str, *, expires: int) -> bool:
+        """Take a sender's nonce; False when it was taken before. ``expires`` in milliseconds since 1970.
 
         Raises KeyringError when the home, or StoreError when the evidence, cannot tell.
         """
+        if self._pid != os.getpid():
+            self._fresh()  # a forked child: another thread of the parent may have held the lock
+        name = f"{sender}:{nonce}"
         with self._lock:
             if self._known is None:
                 self._known = _accepted(self._recorder)
                 _sweep()
-            if nonce in self._known or not _mark(nonce, expires):
+            if name in self._known or not _mark(name, expires):
                 return False
-            self._known.add(nonce)
+            self._known.add(name)
             return True
 
-    def free(self, nonce: str) -> None:
+    def free(self, sender: str, nonce: str) -> None:
         """Give a nonce back, because the receipt that uses it up could not be written."""
+        name = f"{sender}:{nonce}"
         with self._lock:
             if self._known is not None:
-                self._known.discard(nonce)
+                self._known.discard(name)
             with contextlib.suppress(OSError, CounterfoilError):
-                _file(nonce).unlink(missing_ok=True)
+                _file(name).unlink(missing_ok=True)
 
 
 def _accepted(recorder: Recorder) -> set[str]:
-    """Nonces of accepted handoffs in this evidence, by receipts that this identity signed."""
+    """``sender:nonce`` of accepted handoffs in this evidence, by receipts that this identity signed."""
     from counterfoil.reader import read
 
     identity = recorder.open().identity
     ring = {identity.keyid: identity.public}
+    senders: dict[str, str] = {}
     found: set[str] = set()
     recorder.flush()
     for entry in read(recorder.evidence).entries():
@@ -72,17 +81,23 @@ def _accepted(recorder: Recorder) -> set[str]:
             continue
         try:
             envelope = Envelope.parse(entry.body)
+            statement = statements.parse(envelope.payload)
+            if isinstance(statement.predicate, statements.Handoff):
+                senders[statement.digest] = (
+                    statement.predicate.sender.key
+                )  # believed only with a receipt of ours
+                continue
             envelope.verify(ring)
-            receipt = statements.parse(envelope.payload).predicate
         except CounterfoilError:
             continue
+        receipt = statement.predicate
         if isinstance(receipt, statements.Receipt) and receipt.status == "accepted" and receipt.nonce:
-            found.add(receipt.nonce)
+            found.add(f"{senders.get(receipt.handoff, '')}:{receipt.nonce}")
     return found
 
 
-def _mark(nonce: str, expires: int) -> bool:
-    path = _file(nonce)
+def _mark(name: str, expires: int) -> bool:
+    path = _file(name)
     _home.make_private_dir(path.parent)
     try:
         # Not synced: after a power failure the receipts tell, and without a receipt nobody acted.
@@ -105,5 +120,5 @@ def _sweep() -> None:
                 os.unlink(entry.path)
 
 
-def _file(nonce: str) -> Path:
-    return _home.home() / "nonces" / sha256(nonce.encode()).hexdigest()[:32]
+def _file(name: str) -> Path:
+    return _home.home() / "nonces" / sha256(name.encode()).hexdigest()[:32]

@@ -117,7 +117,13 @@ class StatementCheck:
         ):
             self._say("CF-VERIFY-046", at, "the payload of a handoff is not in this log")
         own = handoff.own
-        ours = handoff.proof == "recorded" or (self.identity and handoff.sender.key == self.identity.keyid)
+        # What this identity countersigned in another log of its own names a checkpoint of that one.
+        ours = handoff.proof == "recorded" or (
+            self.identity is not None
+            and handoff.sender.key == self.identity.keyid
+            and own is not None
+            and own.origin == self.origin
+        )
         if (
             ours
             and own is not None

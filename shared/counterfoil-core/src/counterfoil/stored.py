@@ -6,31 +6,44 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-import orjson
-
-from counterfoil.digest import MEDIA_FOLD, MEDIA_JSON, Reference, is_reference
+from counterfoil.digest import MEDIA_FOLD, MEDIA_JSON, Reference
 from counterfoil.errors import CounterfoilError
 from counterfoil.log import BlobSeen, read_blob
 from counterfoil.stores import FolderStore
 
 __all__ = ["Stored"]
 
-_COMPOSITE: Final = (MEDIA_JSON, MEDIA_FOLD)
 _ANY_SIZE: Final = -1
 """Size in the reference to the node before, which a node of a message list does not tell."""
-_HEX64: Final = re.compile(r"[0-9a-f]{64}")
+_REF: Final = re.compile(
+    rb'\{"\$ref":\{"media":"((?:[^"\\]++|\\.)*+)","sha256":"([0-9a-f]{64})","size":([0-9]{1,20})\}\}'
+)
+"""A reference in a composite, which is canonical JSON: there it reads just so, and no string holds a bare quote."""
+_PREVIOUS: Final = re.compile(rb',"n":[0-9]+,"parent":"([0-9a-f]{64})"\}\Z')
+"""How a node of a message list ends that has one before it; the number has at most 20 digits."""
+_LACKING_MAX: Final = 256
+"""Lacking parts remembered of one composite; one that lacks more is never taken for whole."""
+_NEVER: Final = 1 << 62
+_AS_FOLD: Final = b"f"
+_Part = tuple[bytes, int, bytes]
+"""Digest, size and, for what must be whole itself, the key under which it stands in ``_hollow`` while it is not."""
 _CITABLE: Final = re.compile(rb'[0-9a-f]{64}/[0-9a-f]{16}\n|\[\{"log":"|\[\{"digest":"')
 """How a checkpoint begins, a list of references to such (what a session cites of the other logs), a list of parents."""
 
 
 class Stored:
-    """Blobs, records and statements of one log, by digest, as far as they have passed by."""
+    """Blobs, records and statements of one log, by digest, as far as they have passed by.
+
+    A composite that lacks parts is told when each of them comes, so that nothing is ever walked twice.
+    """
 
     def __init__(self, store: FolderStore, name: str) -> None:
         self._store = store
         self._name = name
         self._blobs: dict[bytes, int] = {}
-        self._hollow: dict[str, list[Reference]] = {}
+        self._hollow: dict[bytes, int] = {}
+        self._absent: dict[bytes, list[tuple[bytes, _Part]]] = {}
+        self._unfilled: dict[bytes, list[bytes]] = {}
         self._citable: dict[str, tuple[int, int, int, int]] = {}
         self._digests: set[bytes] = set()
 
@@ -39,52 +52,73 @@ class Stored:
 
     def blob(self, blob: BlobSeen) -> None:
         """Note a blob that passes by."""
-        data = blob.data
-        self._blobs.setdefault(bytes.fromhex(blob.sha256), len(data))
+        data, digest = blob.data, bytes.fromhex(blob.sha256)
+        if digest in self._blobs:
+            return
+        self._blobs[digest] = len(data)
         if _CITABLE.match(data):
             self._citable[blob.sha256] = blob.place
-        if data[:1] in (b"{", b"[") and (b'"$ref"' in data or data.startswith(b'{"add":')):
-            self._composite(blob.sha256, data)
+        if data[:1] in (b"{", b"["):
+            self._composite(digest, data)
+        for whole, part in self._absent.pop(digest, ()):
+            # Of another size it is another thing: what cites it stays hollow.
+            if part[1] in (len(data), _ANY_SIZE):
+                if part[2] in self._hollow:
+                    self._unfilled.setdefault(part[2], []).append(whole)
+                else:
+                    self._filled(whole)
 
-    def _composite(self, sha256: str, data: bytes) -> None:
+    def _composite(self, digest: bytes, data: bytes) -> None:
         """Note a composite whose parts are not all there; it matters only if it is cited as one."""
-        try:
-            value = orjson.loads(data)
-        except orjson.JSONDecodeError:
+        lacking: set[_Part] = set()
+        for part in _parts(data):
+            if not self._has(part):
+                lacking.add(part)
+                if len(lacking) > _LACKING_MAX:
+                    break
+        self._wait(digest, lacking)
+        if data.startswith(b'{"add":'):
+            found = _PREVIOUS.search(data, max(0, len(data) - 128))
+            if found is not None:
+                parent = bytes.fromhex(found[1].decode())
+                part = (parent, _ANY_SIZE, parent + _AS_FOLD)
+                if not self._has(part):
+                    lacking.add(part)
+            self._wait(digest + _AS_FOLD, lacking)
+
+    def _wait(self, whole: bytes, lacking: set[_Part]) -> None:
+        if not lacking:
             return
-        cited = list(_inner(value))
-        if data.startswith(b'{"add":') and type(value) is dict and value.get("parent"):
-            parent = value["parent"]
-            if type(parent) is not str or not _HEX64.fullmatch(parent):
-                parent = "0" * 64
-            cited.append(Reference(parent, _ANY_SIZE, MEDIA_FOLD))
-        lacking = [ref for ref in cited if not self.there(ref)]
-        if lacking:
-            self._hollow[sha256] = lacking
+        hopeless = any(part[0] in self._blobs and not self._fits(part) for part in lacking)
+        if hopeless or len(lacking) > _LACKING_MAX:
+            self._hollow[whole] = _NEVER
+            return
+        self._hollow[whole] = len(lacking)
+        for part in lacking:
+            if part[0] in self._blobs:
+                self._unfilled.setdefault(part[2], []).append(whole)
+            else:
+                self._absent.setdefault(part[0], []).append((whole, part))
+
+    def _filled(self, whole: bytes) -> None:
+        """One part of a composite is there now: its bytes may have come later, or earlier as somebody's text."""
+        stack = [whole]
+        while stack:
+            whole = stack.pop()
+            self._hollow[whole] -= 1
+            if not self._hollow[whole]:
+                del self._hollow[whole]
+                stack += self._unfilled.pop(whole, ())
 
     def there(self, ref: Reference) -> bool:
         """Whether the bytes under a reference, and all that a composite cites, are stored."""
-        if self._lacks(ref):
-            return False
-        return ref.media not in _COMPOSITE or ref.sha256 not in self._hollow or self._filled(ref.sha256)
+        return self._has(_part(bytes.fromhex(ref.sha256), ref.size, ref.media))
 
-    def _lacks(self, ref: Reference) -> bool:
-        found = self._blobs.get(bytes.fromhex(ref.sha256))
-        return found is None or ref.size not in (found, _ANY_SIZE)
+    def _fits(self, part: _Part) -> bool:
+        return part[1] in (self._blobs.get(part[0], _ANY_SIZE - 1), _ANY_SIZE)
 
-    def _filled(self, sha256: str) -> bool:
-        """Whether what a composite lacked is there now: its bytes may have come earlier, as somebody's text."""
-        stack = [sha256]
-        while stack:
-            lacking = self._hollow.get(stack[-1], [])
-            if any(self._lacks(ref) for ref in lacking):
-                return False
-            deeper = [ref.sha256 for ref in lacking if ref.media in _COMPOSITE and ref.sha256 in self._hollow]
-            if deeper:
-                stack += deeper
-            else:
-                self._hollow.pop(stack.pop(), None)
-        return True
+    def _has(self, part: _Part) -> bool:
+        return part[0] in self._blobs and self._fits(part) and part[2] not in self._hollow
 
     def read(self, ref: Reference) -> bytes:
         """Bytes of a checkpoint, or list of such, stored before; empty when they are something else."""
@@ -106,14 +140,14 @@ class Stored:
         self._digests.add(bytes.fromhex(digest))
 
 
-def _inner(value: object) -> Iterator[Reference]:
-    stack = [value]
-    while stack:
-        node = stack.pop()
-        if type(node) is dict:
-            if node.keys() == {"$ref"} and is_reference(node["$ref"]):
-                yield Reference.from_dict(node["$ref"])
-            else:
-                stack.extend(node.values())
-        elif type(node) is list:
-            stack.extend(node)
+def _part(digest: bytes, size: int, media: str) -> _Part:
+    if media == MEDIA_JSON:
+        return digest, size, digest
+    return digest, size, digest + _AS_FOLD if media == MEDIA_FOLD else b""
+
+
+def _parts(data: bytes) -> Iterator[_Part]:
+    for found in _REF.finditer(data):
+        # A media type of any length may stand there; only two of them matter.
+        media = found[1].decode() if found.end(1) - found.start(1) <= 64 and found[1].isascii() else ""
+        yield _part(bytes.fromhex(found[2].decode()), int(found[3]), media)

@@ -188,10 +188,10 @@ class _Walk:
         try:
             found = _dispatch.get(id(kind)) or _encoder_for(kind)
             return found[1](obj, self.inside if found[2] else self.go)
-        except RecursionError:
+        except (RecursionError, KeyboardInterrupt):
             raise
-        except Exception:
-            # A foreign object's attribute or iteration failed: its type is still told.
+        except BaseException:
+            # A foreign object's attribute or iteration failed, with whatever it raised: its type is still told.
             return {"$opaque": type_name(obj)}
         finally:
             self.path.pop()

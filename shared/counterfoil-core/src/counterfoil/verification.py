@@ -6,17 +6,24 @@ gap, an unclean stop) over ``intact``. Streams the logs; "valid" always means: s
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Iterator
+from typing import Final
 
 from counterfoil import keys
 from counterfoil.checks import LogCheck
-from counterfoil.errors import CounterfoilError
+from counterfoil.errors import CounterfoilError, StoreError
 from counterfoil.findings import EXIT_CODES, Finding, Verdict, Verification
+from counterfoil.log import Entry, LogScan, Problem
 from counterfoil.reader import read
 from counterfoil.stores import FolderStore
+from counterfoil.views import run_of
 
 __all__ = ["EXIT_CODES", "Finding", "Verdict", "Verification", "verify"]
+
+_AGAIN: Final = 3
+"""Times that evidence is read again because somebody wrote to it meanwhile."""
 
 
 def verify(
@@ -28,26 +35,42 @@ def verify(
 ) -> Verification:
     """Check every byte of evidence; never raises for what it finds, StoreError when there is nothing to look at.
 
-    ``keyring`` (object or file) instead of this machine's; ``run`` judges only the logs that hold that run.
+    ``keyring`` (object or file) instead of this machine's; ``run`` judges only the logs that hold
+    that run or cannot be read to their end.
     """
     reader = read(evidence)
     ring = keyring if isinstance(keyring, keys.Keyring) else keys.Keyring.load(keyring)
+    before = _picture(reader.store)
+    out = _once(reader.store, ring, run)
+    for _ in range(_AGAIN):
+        after = _picture(reader.store)
+        if out.verdict == "intact" or after == before:
+            break
+        # Somebody records meanwhile, and what was read first does not fit what was read last.
+        before = after
+        out = _once(reader.store, ring, run)
+    return out
+
+
+def _once(store: FolderStore, ring: keys.Keyring, run: str | None) -> Verification:
     out = Verification()
-    names = reader.logs()
-    if run is not None:
-        held = {one.log for one in reader.runs() if one.id == run}
-        names = [name for name in names if name in held]
     checks: dict[str, LogCheck] = {}
+    heads: dict[str, keys.Head] = {}
+    own = None
     try:
+        # Before the logs are listed: what is remembered is in them, what comes later need not be remembered.
         heads = keys.remembered_heads()
+        own = keys.Keyring.load().own
     except CounterfoilError as exc:
-        heads = {}
         out.findings.append(_finding(exc, "cannot-tell"))
+    names = store.logs()
     if run is None:
         # A folder without a log is no evidence, whatever else is in it.
-        out.findings += _foreign(reader.store) if names else []
+        out.findings += _foreign(store) if names else []
+    else:
+        names = [name for name in names if _in_scope(store, name, heads, run)]
     for name in names:
-        check = LogCheck(reader.store, name, ring, heads)
+        check = LogCheck(store, name, ring, heads, own=own)
         out.findings += check.run()
         out.notes += check.notes
         checks[name] = check
@@ -57,19 +80,43 @@ def verify(
     everything = {name: check.checkpoints for name, check in checks.items()}
     for check in checks.values():
         out.findings += check.cited(everything, partial=run is not None)
-    out.findings += _absent(reader.store, heads, names, partial=run is not None)
-    out.findings += _copied(reader.store, heads, checks)
+    out.findings += _absent(store, heads, names, partial=run is not None)
+    out.findings += _copied(store, heads, checks)
     if not names:
         out.findings.append(
             Finding(
                 "CF-VERIFY-001",
-                str(reader.store.root),
+                str(store.root),
                 "there is no log",
                 "name the folder of a run",
                 "cannot-tell",
             )
         )
     return out
+
+
+def _in_scope(store: FolderStore, name: str, heads: dict[str, keys.Head], run: str) -> bool:
+    """Whether a log holds a run, or could: one that cannot be read to its end may hold any run behind it."""
+    scan = LogScan(store, name)
+    for event in scan.events():
+        if isinstance(event, Entry):
+            if run_of(event)[0] == run:
+                return True
+        elif isinstance(event, Problem) and not event.torn:
+            return True
+    return any(
+        head.size > scan.covered for origin, head in heads.items() if origin.rpartition("/")[2] == name
+    )
+
+
+def _picture(store: FolderStore) -> dict[tuple[str, int], int]:
+    """Sizes of all segments; what vanishes meanwhile has none."""
+    found: dict[tuple[str, int], int] = {}
+    for name in store.logs():
+        for number in store.segments(name):
+            with contextlib.suppress(StoreError):
+                found[name, number] = store.segment_size(name, number)
+    return found
 
 
 def _finding(exc: CounterfoilError, verdict: Verdict) -> Finding:
@@ -111,9 +158,10 @@ def _absent(
     for origin, head in sorted(heads.items()):
         name = origin.rpartition("/")[2]
         if head.evidence == store.uri and name not in names:
+            entries = "1 entry" if head.size == 1 else f"{head.size} entries"
             yield Finding(
                 "CF-VERIFY-003",
                 name,
-                f"a log that was written here ({head.size} entries) is gone",
+                f"a log that was written here ({entries}) is gone",
                 f"restore it from a copy; if you deleted it on purpose: counterfoil keys forget {name}",
             )

@@ -83,6 +83,8 @@ class Writer(Appender):
 
         Also False once after something was not taken at all. On the writer's own thread (a plugin) it cannot wait.
         """
+        if self._inside():
+            return False
         done = _Waiter()
         with self._gate:
             if self._closed or threading.current_thread() is self._thread:
@@ -98,17 +100,22 @@ class Writer(Appender):
                 self._closed = True
                 self._queue.put((_CLOSE,))
         self._urgent.set()
-        self._thread.join()
-        self._release()
+        if not self._inside():
+            self._thread.join()
+            self._release()
+
+    def _inside(self) -> bool:
+        """Whether a signal handler interrupted this thread while it held the gate: the writer waits for that."""
+        return bool(self._gate._is_owned())  # type: ignore[attr-defined]
 
     def abandon(self) -> None:
         """Forget this writer in a forked child: the parent still owns the log, its lock and its thread."""
         self._closed = True
-        for fd in (self._fd, self._lock_fd):
+        for fd in (self._fd, *self._locks):
             if fd >= 0:
                 with contextlib.suppress(OSError):
                     os.close(fd)
-        self._fd = self._lock_fd = -1
+        self._fd, self._locks = -1, []
 
     def last_checkpoint(self) -> dict[str, Any] | None:
         """{origin, size, root} of the last checkpoint on disk, for statements that cite it."""
@@ -128,10 +135,10 @@ class Writer(Appender):
     def _release(self) -> None:
         with self._gate:
             fd, self._fd = self._fd, -1
-            lock, self._lock_fd = self._lock_fd, -1
+            locks, self._locks = self._locks, []
         if fd >= 0:
             os.close(fd)
-        if lock >= 0:
+        for lock in locks:
             unlock(lock)
 
     # -- the thread ---------------------------------------------------------------------------------------------------
@@ -192,14 +199,20 @@ class Writer(Appender):
             self._answer(ok=ok)
 
     def _tell_losses(self) -> None:
-        """What was not taken becomes a loss in the log itself."""
+        """What was not taken, and a head that could not be remembered, become losses in the log itself."""
         with self._gate:
             count, self._untold = self._untold, 0
-            if count:
-                content = {"name": "not taken by the writer", "op": "loss", "phase": "point"}
-                body = records.build(content, {"at": time.time_ns() // 1000, "count": count})
+        code, self._unremembered = self._unremembered, ""
+        for name, number in (
+            ("not taken by the writer", count),
+            (f"head not remembered: {code}", len(code[:1])),
+        ):
+            if number:
+                content = {"name": name, "op": "loss", "phase": "point"}
+                body = records.build(content, {"at": time.time_ns() // 1000, "count": number})
                 self._items.append((ENTRY, body))
-                self._pending += len(body)
+                with self._gate:
+                    self._pending += len(body)
 
     def _answer(self, *, ok: bool) -> None:
         ok = ok and self.lost == self._refused

@@ -302,3 +302,27 @@ def test_ctrl_c_is_quiet(cli: Any, tmp_path: Path) -> None:
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=60)
     assert (process.returncode, out, err) == (130, "", "")
+
+
+def test_last_finds_statements_that_belong_to_no_run(cli: Any, desk: Any, home: Any, tmp_path: Path) -> None:
+    """What is sealed and accepted without a recorder has no runs."""
+    evidence = tmp_path / "sealed"
+    with home(tmp_path / "home"), counterfoil.open(evidence, actor="planner") as opened:
+        note = counterfoil.seal(opened, {"order": 1}, to="writer")
+        with counterfoil.open(tmp_path / "theirs", actor="writer") as theirs:
+            counterfoil.accept(theirs, note, {"order": 1})
+    for place, kind in ((evidence, "handoff"), (tmp_path / "theirs", "receipt")):
+        for words in ([], ["--op", kind]):
+            assert kind in cli.json("show", "--last", *words, "-e", place)["predicateType"]
+    assert "binding" in cli.json("show", "--last", "--op", "binding", "-e", desk.evidence)["predicateType"]
+    done = cli("show", "--last", "--op", "chat", "-e", evidence)
+    assert (done.returncode, done.stderr.split()[1]) == (2, "CF-CLI-014")
+
+
+def test_a_folder_for_a_selector_is_answered_with_the_option(cli: Any, desk: Any) -> None:
+    desk.copy(cli.folder / "mine")
+    for words in (["mine"], ["mine", "--last"]):
+        done = cli("show", *words)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert done.stderr.startswith("error CF-CLI-020 mine: this is a folder")
+        assert done.stderr.endswith(": -e mine\n")

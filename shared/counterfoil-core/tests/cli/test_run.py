@@ -100,8 +100,7 @@ def test_the_application_keeps_streams_arguments_and_exit_code(recording: Any) -
     done = recording("run", sys.executable, "-c", code, "-e", "x", "--", "--json", stdin="in\n")
     assert (done.returncode, done.stdout) == (17, "in\n['-e', 'x', '--', '--json']")
     assert done.stderr == (
-        "counterfoil: nothing was recorded (no call reached the installed adapters: fake)"
-        " -> counterfoil-evidence\n"
+        "counterfoil: nothing was recorded (no call reached the installed adapters: fake)\n"
     )
 
 
@@ -118,6 +117,10 @@ def test_nothing_recorded_says_why(recording: Any) -> None:
         (["no/such/app.py"], 127, "CF-CLI-040"),
         ([""], 127, "CF-CLI-040"),
         (["./plain"], 126, "CF-CLI-041"),
+        (["-e", "plain", "touch", "started"], 2, "CF-STORE-003"),
+        (["-e", "plain/below", "touch", "started"], 2, "CF-STORE-003"),
+        (["-e", "loop/below", "touch", "started"], 2, "CF-STORE-003"),
+        (["-e", "x" * 300, "touch", "started"], 2, "CF-STORE-003"),
         ([], 2, "CF-CLI-001"),
         (["-m"], 2, "CF-CLI-001"),
         (["--evidnce", "x", "true"], 2, "CF-CLI-001"),
@@ -129,7 +132,9 @@ def test_nothing_recorded_says_why(recording: Any) -> None:
 )
 def test_what_cannot_be_started(recording: Any, words: list[str], exit_code: int, code: str) -> None:
     (recording.folder / "plain").write_text("no program")
+    (recording.folder / "loop").symlink_to("loop")
     done = recording("run", *words)
+    assert not (recording.folder / "started").exists()
     assert (done.returncode, done.stdout) == (exit_code, "")
     assert done.stderr.startswith(f"error {code}")
 
@@ -296,3 +301,47 @@ def test_an_empty_place_has_an_empty_snapshot(tmp_path: Path) -> None:
     assert summary.snapshot(str(tmp_path / "nothing")) == {}
     (tmp_path / "file").write_text("")
     assert summary.snapshot(str(tmp_path / "file")) == {}
+
+
+def test_a_file_that_is_not_there_and_a_folder_are_called_so(recording: Any) -> None:
+    done = recording("run", "nofile.py")
+    assert done.stderr.splitlines()[0].endswith(": no such file: nofile.py")
+    assert done.returncode == 127
+    done = recording("run", "./")
+    assert done.stderr.splitlines()[0] == "error CF-CLI-041 ./: is a folder"
+    assert done.returncode == 126
+
+
+def test_an_unwritable_place_that_was_asked_for_is_told_and_the_application_runs(
+    home: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "access", lambda *given: False)
+    with home(tmp_path / "home"):
+        assert preflight.never(str(tmp_path / "new")) is None
+        problem = preflight.check(str(tmp_path / "new"))
+    assert problem is not None
+    assert problem.code == "CF-STORE-006"
+
+
+def test_the_summary_tells_when_other_logs_make_the_whole_broken(
+    recording: Any, home: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert recording("run", "-m", "fakeapp").stderr == SUMMARY
+    evidence = recording.folder / "counterfoil-evidence"
+    (evidence / "mine.txt").write_text("mine")
+    done = recording("run", "-m", "fakeapp")
+    assert done.stderr == f"{SUMMARY.rstrip()}; the evidence as a whole: broken, see counterfoil verify\n"
+    logs = [path.name for path in evidence.iterdir() if path.is_dir()]
+    with home(recording.home):
+        assert summary._verdicts(str(evidence), logs) == ("intact", "broken")
+        monkeypatch.setattr(summary, "_WHOLE", 1)
+        assert summary._verdicts(str(evidence), logs) == ("intact", "intact")
+
+
+def test_a_mode_that_is_refused_is_the_reason(recording: Any) -> None:
+    done = recording("run", "--mode", "enforce", "-m", "fakeapp")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.splitlines()[-1] == (
+        "counterfoil: nothing was recorded "
+        "(mode enforce is refused by the installed adapters: fake; use mode observe)"
+    )

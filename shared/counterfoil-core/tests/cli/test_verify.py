@@ -28,10 +28,10 @@ def test_intact(process: Any, desk: Any) -> None:
 
 def test_json_has_exactly_the_promised_members(cli: Any, desk: Any) -> None:
     found = cli.json("verify", desk.evidence)
-    assert found.keys() == {"verdict", "findings", "counts"}
+    assert found.keys() == {"verdict", "findings", "notes", "counts"}
     names = {"records", "statements", "logs", "runs", "handoffs", "blobs", "losses", "open", "tail"}
     assert found["counts"].keys() == names
-    assert (found["verdict"], found["findings"]) == ("intact", [])
+    assert (found["verdict"], found["findings"], found["notes"]) == ("intact", [], [])
     with_api = counterfoil.verify(desk.evidence)
     assert found["counts"] == with_api.counts
 
@@ -186,3 +186,49 @@ def test_chunks_written_again_are_noticed_by_signatures_alone(cli: Any, desk: An
     codes = {one["code"] for one in cli.json("verify", copy, code=3)["findings"]}
     assert {"CF-VERIFY-010", "CF-VERIFY-051"} <= codes
     assert not any(code.startswith("CF-LOG") for code in codes)
+
+
+def test_notes_are_told_and_change_no_verdict(recording: Any) -> None:
+    """A folder that was removed and made anew: the old log is told of, where it was and what is remembered."""
+    assert recording("run", "-m", "fakeapp").returncode == 0
+    shutil.rmtree(recording.folder / "counterfoil-evidence")
+    assert recording("run", "-m", "fakeapp").stderr.endswith("intact -> counterfoil-evidence\n")
+    done = recording("verify")
+    note, hint, last = done.stdout.splitlines()
+    assert (done.returncode, last.partition(":")[0]) == (0, "intact")
+    assert re.match(r"note CF-VERIFY-060 \w{16} entry 0: log \w{16} \(\d+ entries\) stood here before", note)
+    assert hint == "  hint: restore it if nobody removed it on purpose"
+    (one,) = recording.json("verify")["notes"]
+    assert (one.keys(), one["code"]) == ({"code", "where", "message", "hint"}, "CF-VERIFY-060")
+    remembered = [line for line in recording("keys").stdout.splitlines() if line.startswith("log ")]
+    assert len(remembered) == 2
+    assert sum(line.endswith(" entries (its folder was removed)") for line in remembered) == 1
+
+
+def test_a_hint_that_several_findings_share_stands_once(cli: Any, desk: Any, tmp_path: Path) -> None:
+    copy = desk.copy(tmp_path / "copy")
+    for name in ("a.txt", "b.txt"):
+        (copy / name).write_text("mine", encoding="utf-8")
+    first, second, hint, last = cli("verify", copy).stdout.splitlines()
+    assert first.startswith("broken CF-VERIFY-002 a.txt: ")
+    assert second.startswith("broken CF-VERIFY-002 b.txt: ")
+    assert hint.startswith("  hint: every byte inside evidence is evidence")
+    assert last.startswith("broken: 1 log, ")
+    assert all(one["hint"] for one in cli.json("verify", copy, code=3)["findings"])
+
+
+@pytest.mark.parametrize(("calls", "told"), [(1, "1 call was never ended"), (2, "2 calls were never ended")])
+def test_open_calls_are_counted_in_words(recording: Any, calls: int, told: str) -> None:
+    code = (
+        "import os, signal, fakeframe, fakeplug\n"
+        "import counterfoil.autostart as a\n"
+        "recorder = a.recorder()\n"
+        f"for _ in range({calls}): recorder.start('invoke_workflow', 'w', actor=('w',))\n"
+        "recorder.flush()\n"
+        "os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    assert recording("run", sys.executable, "-c", code).returncode == 137
+    found = recording.json("verify", code=4)["findings"]
+    (one,) = [one for one in found if one["code"] == "CF-VERIFY-025"]
+    assert one["message"] == told
+    assert one["hint"]

@@ -72,7 +72,7 @@ def _show(*, json: bool) -> int:
         if one.fingerprint != own:
             output.out(f"pinned {one.fingerprint} {output.clean(one.note)}".rstrip())
     for head in heads:
-        output.out(f"log    {_log(head)} {head.size} entries in {output.clean(head.evidence)}")
+        output.out(f"log    {_log(head)} {_entries(head)}")
     return 0
 
 
@@ -134,9 +134,16 @@ def forget(
             hint=f"remembered: {listed}",
         )
     core.forget_head(found[0].origin)
-    output.out(f"forgot {_log(found[0])} ({found[0].size} entries in {output.clean(found[0].evidence)})")
+    output.out(f"forgot {_log(found[0])} ({_entries(found[0])})")
     return 0
 
 
 def _log(head: core.Head) -> str:
     return head.origin.rpartition("/")[2]
+
+
+def _entries(head: core.Head) -> str:
+    count = "1 entry" if head.size == 1 else f"{head.size} entries"
+    return (
+        f"{count} in {output.clean(head.evidence)}" if head.evidence else f"{count} (its folder was removed)"
+    )

@@ -29,7 +29,7 @@ def command_line(words: Sequence[str]) -> list[str]:
     """The program and its arguments; ``*.py`` and ``-m MODULE`` run under this interpreter.
 
     Raises:
-        ConfigError: CF-CLI-001: an option that is none; CF-CLI-040: no such command.
+        ConfigError: CF-CLI-001: an option that is none; CF-CLI-040: no such command or file; CF-CLI-041: a folder.
     """
     first = words[0]
     if first == "-m":
@@ -47,10 +47,19 @@ def command_line(words: Sequence[str]) -> list[str]:
         )
     if first.endswith(".py"):
         if not Path(first).exists():
-            raise _not_found(first)
+            raise ConfigError(
+                f"no such file: {first}",
+                code="CF-CLI-040",
+                where="counterfoil run",
+                hint="check its name and the folder you are in",
+            )
         return [sys.executable, *words]
     if not first or (shutil.which(first) is None and not Path(first).exists()):
         raise _not_found(first)
+    if shutil.which(first) is None and Path(first).is_dir():
+        raise ConfigError(
+            "is a folder", code="CF-CLI-041", where=first, hint="name a program, a *.py file or -m MODULE"
+        )
     return list(words)
 
 

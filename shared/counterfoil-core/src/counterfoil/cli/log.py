@@ -33,6 +33,8 @@ def log(
       counterfoil log evidence/ --op handoff
 
     A line is: index, digest, time, operation, phase, actor, name. `counterfoil show INDEX` prints one whole.
+    A call is a pair of entries, start and end, each with its own time (local, to the millisecond); calls of
+    others may stand between them, and --json joins the two by call. A statement is one entry, a point.
     With --json one object a line: index, log, digest, op, phase, call, run, actor, address, at (Unix time in
     microseconds), request and response (SHA-256 of what is stored).
     """

@@ -40,7 +40,8 @@ Actor = Annotated[
     ),
 ]
 Op = Annotated[
-    str | None, typer.Option("--op", metavar="OP", help="One operation, such as chat.", show_default=False)
+    str | None,
+    typer.Option("--op", metavar="OP", help="One operation, such as chat or handoff.", show_default=False),
 ]
 
 

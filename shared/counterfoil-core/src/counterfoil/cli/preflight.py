@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import errno
 import os
+import stat
 from pathlib import Path
 
 from counterfoil import keys
-from counterfoil.errors import CounterfoilError
+from counterfoil.errors import CounterfoilError, StoreError
 from counterfoil.stores import FolderStore, open_store
 from counterfoil.stores.folder import store_error
 
-__all__ = ["check"]
+__all__ = ["check", "never"]
+
+_NEVER = (errno.ENOTDIR, errno.ENAMETOOLONG, errno.ELOOP)
 
 
 def check(evidence: str) -> CounterfoilError | None:
@@ -28,6 +31,23 @@ def check(evidence: str) -> CounterfoilError | None:
         return exc
     except OSError as exc:
         return store_error(exc, "cannot write the evidence", evidence)
+    return None
+
+
+def never(evidence: str) -> StoreError | None:
+    """Why a path can never be a folder (it is, or lies below, something else), or None; a disk may change."""
+    root = open_store(evidence).root
+    for place in (root, *root.parents):
+        try:
+            folder, reason = stat.S_ISDIR(os.stat(place).st_mode), "it is there and is none"
+        except FileNotFoundError:
+            continue
+        except OSError as exc:
+            folder, reason = exc.errno not in _NEVER, str(exc.strerror)
+        if folder:
+            return None
+        message = f"the evidence path can be no folder: {reason}"
+        return StoreError(message, code="CF-STORE-003", where=str(root), hint="name a folder")
     return None
 
 

@@ -11,9 +11,11 @@ from counterfoil.dsse import Envelope
 from counterfoil.errors import CounterfoilError
 from counterfoil.log import Entry
 
-__all__ = ["clock", "identity", "moment", "row", "statement_of"]
+__all__ = ["STATEMENTS", "clock", "identity", "moment", "row", "statement_of"]
 
 _KINDS = {statements.HANDOFF: "handoff", statements.RECEIPT: "receipt", statements.BINDING: "binding"}
+STATEMENTS = frozenset(_KINDS.values())
+"""Operations, as told here, of the statements that this version knows."""
 
 
 def row(entry: Entry) -> dict[str, Any]:

@@ -27,7 +27,10 @@ def run(
     mode: Annotated[
         str | None,
         typer.Option(
-            "--mode", metavar="MODE", help="observe (default), enforce or hold.", show_default=False
+            "--mode",
+            metavar="MODE",
+            help="observe (enforce and hold are reserved: refused by this version's adapters).",
+            show_default=False,
         ),
     ] = None,
     durability: Annotated[
@@ -43,7 +46,6 @@ def run(
       counterfoil run app.py --its --own options
       counterfoil run -m package.module
       counterfoil run -e evidence/ -- pytest -q
-      counterfoil run --mode enforce app.py
 
     *.py and -m MODULE run under this interpreter. Ends with one line on stderr that says what was recorded;
     the exit code is the application's own (128 + n after signal n, 127 when there is no such command).
@@ -54,6 +56,9 @@ def run(
     except ConfigError as exc:
         return _not_started(exc)
     place, shown = _place(settings.evidence)
+    never = preflight.never(place) if evidence is not None else None
+    if never is not None:
+        raise never
     problem = preflight.check(place)
     if problem is not None and (settings.mode != "observe" or problem.code.startswith("CF-CONFIG")):
         raise problem
@@ -76,7 +81,7 @@ def run(
     except ConfigError as exc:
         return _not_started(exc)
     try:
-        told = summary.tell(place, before, shown, problem=problem)
+        told = summary.tell(place, before, shown, problem=problem, mode=settings.mode)
     except CounterfoilError as exc:
         told = f"counterfoil: what was recorded cannot be read: {exc}"
     except KeyboardInterrupt:

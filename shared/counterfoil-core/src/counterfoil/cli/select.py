@@ -6,17 +6,18 @@ import re
 from dataclasses import dataclass
 from typing import Final, NoReturn
 
-from counterfoil.cli.rows import identity, row
+from counterfoil.cli.rows import STATEMENTS, identity, row
 from counterfoil.cli.source import Choice, Source, choose
 from counterfoil.digest import sha256_hex
 from counterfoil.errors import ConfigError
 from counterfoil.log import BlobSeen, Entry, LogScan
 from counterfoil.views import run_of
 
-__all__ = ["Found", "last", "select"]
+__all__ = ["Found", "is_selector", "last", "select"]
 
 _IN_RUN: Final = re.compile(r"(run|[0-9A-Fa-f]{1,64})/([0-9]{1,9})")
 _DIGEST: Final = re.compile(r"(?:sha256:)?([0-9A-Fa-f]{4,64})")
+_DIGITS: Final = 16
 _TOLD: Final = 8
 
 
@@ -35,12 +36,18 @@ class Found:
         return f"{self.entry.log}/{self.entry.index} {self.entry.op} {identity(self.entry)[:16]}"
 
 
+def is_selector(text: str) -> bool:
+    """Whether a text has one of the forms of a selector."""
+    number = text.isascii() and text.isdigit() and len(text) < _DIGITS
+    return number or _IN_RUN.fullmatch(text) is not None or _DIGEST.fullmatch(text) is not None
+
+
 def select(source: Source, text: str, *, run: str | None) -> Found:
     """The one thing ``text`` names; raises ConfigError (CF-CLI-020 to 022) when it names none or several."""
     place = _IN_RUN.fullmatch(text)
     if place:
         return Found(_in_run(source, text, place[1], int(place[2]), run))
-    number = int(text) if text.isascii() and text.isdigit() and len(text) < 16 else None
+    number = int(text) if text.isascii() and text.isdigit() and len(text) < _DIGITS else None
     if number is not None:
         found = [Found(entry) for entry in source.entries() if entry.index == number]
         if found:
@@ -59,16 +66,26 @@ def select(source: Source, text: str, *, run: str | None) -> Found:
 
 
 def last(source: Source, *, run: str | None, choice: Choice) -> Entry:
-    """The last entry that tells what somebody did: the log's own bookkeeping is passed over."""
+    """The last entry that tells what somebody did: the log's own bookkeeping is passed over.
+
+    Statements may belong to no run; a binding, which tells of a key, is taken when there is nothing else.
+    """
     wanted = source.run_id(run)
     found: Entry | None = None
+    binding: Entry | None = None
     for entry in source.entries():
         about = row(entry)
-        if about["run"] is None or (wanted is not None and about["run"] != wanted):
+        if wanted is not None and about["run"] != wanted:
+            continue
+        if about["run"] is None and about["op"] not in STATEMENTS:
             continue
         if choice(about["actor"], about["op"]):
-            found = entry
+            if about["op"] == "binding":
+                binding = entry
+            else:
+                found = entry
     choice.check()
+    found = found or binding
     if found is None:
         _missing("--last")
     return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import os
 from typing import Annotated, Any
 
 import typer
@@ -13,7 +14,7 @@ from counterfoil.cli import output
 from counterfoil.cli.options import Actor, Debug, Evidence, Json, Op, Run, evidence_path
 from counterfoil.cli.pretty import Resolver, lines
 from counterfoil.cli.rows import identity, moment, row, statement_of
-from counterfoil.cli.select import Found, select
+from counterfoil.cli.select import Found, is_selector, select
 from counterfoil.cli.select import last as last_entry
 from counterfoil.cli.source import Choice, actor_name, open_source
 from counterfoil.digest import Reference, references_in
@@ -55,10 +56,18 @@ def show(
       counterfoil show 12
       counterfoil show run/7 --json
       counterfoil show --last --op chat
+      counterfoil show --last --op handoff -e evidence/
       counterfoil show 9f86d081 --raw | sha256sum
 
     --actor and --op choose for --last.
     """
+    if selector is not None and not is_selector(selector) and os.path.isdir(selector):
+        raise ConfigError(
+            "this is a folder and names no entry",
+            code="CF-CLI-020",
+            where=selector,
+            hint=f"evidence is named by an option: -e {selector}",
+        )
     if last == (selector is not None):
         raise ConfigError(
             "name one entry", code="CF-CLI-024", hint="give an index, run/N, a digest's start, or --last"

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
-from counterfoil import keys, plugins
+from counterfoil import keys, plugins, verification
 from counterfoil.checks import LogCheck
 from counterfoil.cli.progress import WatchedStore
 from counterfoil.cli.rows import row
@@ -16,6 +18,8 @@ from counterfoil.stores import FolderStore, open_store
 
 __all__ = ["Added", "snapshot", "tell"]
 
+_WHOLE: Final = 64 << 20
+"""Evidence of at least so many bytes is not read again as a whole for one line."""
 _MODEL = ("chat", "text_completion", "embeddings")
 
 
@@ -46,18 +50,25 @@ def snapshot(evidence: str) -> Sizes:
         return {}
 
 
-def tell(evidence: str, before: Sizes, shown: str, *, problem: CounterfoilError | None) -> str:
+def tell(
+    evidence: str, before: Sizes, shown: str, *, problem: CounterfoilError | None, mode: str = "observe"
+) -> str:
     """The line; ``shown`` is the evidence as the user named it, ``problem`` what preflight found."""
+    place = f" -> {shown}" if os.path.lexists(evidence) else ""
     if problem is not None:
-        return f"counterfoil: nothing was recorded ({problem.code}: {problem.message}) -> {shown}"
+        return f"counterfoil: nothing was recorded ({problem.code}: {problem.message}){place}"
     added = _added(open_store(evidence), before)
     if not added.sessions:
-        return f"counterfoil: nothing was recorded ({_why()}) -> {shown}"
+        return f"counterfoil: nothing was recorded ({_why(mode)}){place}"
     told = [
         f"{count} {_plural(name, count)}" for name, count in added.counts.items() if count or name != "loss"
     ]
-    told.append(_verdict(evidence, added.logs))
-    return f"counterfoil: {', '.join(told)} -> {shown}"
+    verdict, whole = _verdicts(evidence, added.logs)
+    told.append(verdict)
+    more = (
+        "" if whole in ("intact", verdict) else f"; the evidence as a whole: {whole}, see counterfoil verify"
+    )
+    return f"counterfoil: {', '.join(told)} -> {shown}{more}"
 
 
 def _added(store: FolderStore, before: Sizes) -> Added:
@@ -94,24 +105,28 @@ def _count(entry: Entry, counts: dict[str, int]) -> None:
         counts["tool call"] += about["op"] == "execute_tool"
 
 
-def _verdict(evidence: str, logs: list[str]) -> str:
-    """Of the logs that this run wrote: older ones are not read again for it."""
+def _verdicts(evidence: str, logs: list[str]) -> tuple[str, str]:
+    """Of the logs that this run wrote, and of everything; the first for both where that is much to read."""
     store = WatchedStore(open_store(evidence).root)
     ring, heads = keys.Keyring.load(), keys.remembered_heads()
     try:
         checks = [LogCheck(store, name, ring, heads) for name in dict.fromkeys(logs)]
-        return Verification([finding for check in checks for finding in check.run()]).verdict
+        verdict = Verification([finding for check in checks for finding in check.run()]).verdict
+        return verdict, verification.verify(store).verdict if store.size() < _WHOLE else verdict
     finally:
         store.done()
 
 
-def _why() -> str:
+def _why(mode: str) -> str:
     found = plugins.loaded()
     adapters = [one.name for one in found.instrumentations()]
     if found.broken:
         return f"plugin {found.broken[0].name} is broken: {found.broken[0].reason}"
     if not adapters:
         return 'no adapter is installed: pip install "counterfoil[langchain]"'
+    refusing = [one.name for one in found.instrumentations() if mode != "observe" and mode not in one.modes]
+    if refusing:
+        return f"mode {mode} is refused by the installed adapters: {', '.join(refusing)}; use mode observe"
     return f"no call reached the installed adapters: {', '.join(adapters)}"
 
 

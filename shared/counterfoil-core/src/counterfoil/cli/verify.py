@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Sequence
+from typing import Annotated, Any
 
 import typer
 
 from counterfoil import verification
 from counterfoil.cli import output
-from counterfoil.cli.options import Debug, E, Evidence, Json, Run, evidence_path
+from counterfoil.cli.options import Debug, E, Evidence, Json, evidence_path
 from counterfoil.cli.progress import WatchedStore
 from counterfoil.cli.source import Source
-from counterfoil.findings import EXIT_CODES, Verification
+from counterfoil.findings import EXIT_CODES, Finding, Verification
 from counterfoil.reader import read
 
 __all__ = ["STYLES", "summary", "verify"]
@@ -21,6 +22,7 @@ STYLES = {
     "broken": "bold red",
     "incomplete": "bold yellow",
     "cannot-tell": "bold yellow",
+    "note": "bold",
 }
 _FINDINGS = ("code", "where", "message", "hint")
 _COUNTS = (
@@ -39,7 +41,15 @@ _ALWAYS = 6
 
 def verify(
     e: E = None,
-    run: Run = None,
+    run: Annotated[
+        str | None,
+        typer.Option(
+            "--run",
+            metavar="RUN",
+            help="Judge only the logs that hold this run: `last`, a number or the start of its identifier.",
+            show_default=False,
+        ),
+    ] = None,
     keyring: Annotated[
         str | None,
         typer.Option(
@@ -60,7 +70,7 @@ def verify(
       counterfoil verify theirs/ --keyring theirs.json
 
     The verdict is intact, broken, incomplete or cannot-tell, and begins the last line. Every reason for it is
-    a line before: verdict, code, place, message.
+    a line before: verdict, code, place, message. Lines that begin with note do not change the verdict.
     Exit codes: 0 intact, 3 broken, 4 incomplete, 5 cannot tell, 2 usage.
     """
     store = read(evidence_path(e, evidence)).store
@@ -71,23 +81,33 @@ def verify(
     finally:
         watched.done()
     if json:
-        findings = [{key: getattr(one, key) for key in _FINDINGS} for one in result.findings]
-        counts = {key: result.counts[key] for key, _, _ in _COUNTS}
-        output.out(
-            output.json_text({"verdict": result.verdict, "findings": findings, "counts": counts}, indent=2)
-        )
+        told = {
+            "verdict": result.verdict,
+            "findings": _members(result.findings),
+            "notes": _members(result.notes),
+            "counts": {key: result.counts[key] for key, _, _ in _COUNTS},
+        }
+        output.out(output.json_text(told, indent=2))
         return EXIT_CODES[result.verdict]
-    for finding in result.findings:
-        lines = output.plain_error(
-            finding.verdict, finding.code, finding.where, finding.message, finding.hint
-        )
-        output.out(
-            lines[0].replace(finding.verdict, output.paint(finding.verdict, STYLES[finding.verdict]), 1)
-        )
-        for line in lines[1:]:
-            output.out(line)
+    _print([(one.verdict, one) for one in result.findings] + [("note", one) for one in result.notes])
     output.out(summary(result))
     return EXIT_CODES[result.verdict]
+
+
+def _members(found: Sequence[Finding]) -> list[dict[str, Any]]:
+    return [{key: getattr(one, key) for key in _FINDINGS} for one in found]
+
+
+def _print(found: Sequence[tuple[str, Finding]]) -> None:
+    """One line each; a hint that several in a row share stands once, below the last of them."""
+    for place, (level, one) in enumerate(found):
+        shared = place + 1 < len(found) and found[place + 1][1].hint == one.hint
+        first, *rest = output.plain_error(
+            level, one.code, one.where, one.message, None if shared else one.hint
+        )
+        output.out(first.replace(level, output.paint(level, STYLES[level]), 1))
+        for line in rest:
+            output.out(line)
 
 
 def summary(result: Verification) -> str:

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
 import os
 import re
 import stat
 from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO, Final
+from urllib.parse import quote
 
 from counterfoil.errors import StoreError
 
@@ -35,7 +37,12 @@ class FolderStore:
     @property
     def uri(self) -> str:
         """The name under which this place is remembered: the resolved path."""
-        return os.path.realpath(self.root)
+        path = os.path.realpath(self.root)
+        try:
+            path.encode()
+        except UnicodeEncodeError:
+            return quote(os.fsencode(path))  # a name that is no UTF-8 is remembered in a text that is
+        return path
 
     # -- reading ------------------------------------------------------------------------------------------------------
 
@@ -57,7 +64,11 @@ class FolderStore:
 
     def logs(self) -> list[str]:
         """Log ids in this evidence, sorted."""
-        return sorted(name for name in self._names(self.root) if _LOG.match(name))
+        return sorted(
+            name
+            for name in self._names(self.root)
+            if _LOG.match(name) and _is(self.root / name, stat.S_IFDIR)
+        )
 
     def segments(self, log: str) -> list[int]:
         """Segment numbers of a log, sorted."""
@@ -134,6 +145,8 @@ class FolderStore:
         path = self.root / self.segment_name(log, number)
         try:
             path.parent.mkdir(mode=0o700, exist_ok=True)
+            if not _is(path.parent, stat.S_IFDIR):
+                raise OSError(errno.ENOTDIR, "a log's folder is none")
             fd = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC, 0o600)
         except OSError as exc:
             raise self._failed("write", path, exc) from exc
@@ -144,6 +157,23 @@ class FolderStore:
             os.close(fd)
             self.remove_segment(log, number)
             raise self._failed("write", path, exc) from exc
+        return fd
+
+    def hold(self, log: str) -> int | None:
+        """Hold a log's folder against writers that keep their locks elsewhere (a copied home); None when it is held.
+
+        The lock is the kernel's and leaves no byte. It reaches as far as the file system carries ``flock``.
+        """
+        flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+        try:
+            fd = os.open(self.root / log, flags)
+        except OSError as exc:
+            raise self._failed("write", self.root / log, exc) from exc
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(fd)
+            return None
         return fd
 
     def remove_segment(self, log: str, number: int) -> bool:
