@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import os
+from array import array
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from typing import Any, Final
@@ -36,6 +37,9 @@ _MAX_VALUE: Final = 1 << 30
 _INCOMPLETE: Final = "run counterfoil verify"
 _PARTS: Final = "read the stored bytes one by one"
 _STREAMS: Final = 8
+_ITEM_HEADER: Final = len(segments.pack_item(segments.BLOB, b""))
+_MIN_COST: Final = 256
+"""Bytes a resolved reference counts for at least, of the ``_MAX_VALUE`` that a value may have."""
 
 
 class Reader:
@@ -45,7 +49,7 @@ class Reader:
         self.store = store
         self._places: dict[str, tuple[str, tuple[int, int, int, int]]] | None = None
         self._indexed = 0
-        self._streams: OrderedDict[tuple[str, int, int], dict[int, bytes]] = OrderedDict()
+        self._streams: OrderedDict[tuple[str, int, int], dict[int, _Items]] = OrderedDict()
 
     # -- entries ------------------------------------------------------------------------------------------------------
 
@@ -186,36 +190,75 @@ class Reader:
             self._streams.move_to_end(key)
         if start not in chunks:
             return log.read_blob(self.store, name, place)
-        chunk = segments.Chunk(start, start, segments.RAW, chunks[start])
-        for at, item in enumerate(segments.items(chunk, where=name)):
-            if at == position:
-                return item.data
+        data = chunks[start].get(position, where=name)
+        if data is not None:
+            return data
         raise LogError("a blob is no longer where it was", code="CF-LOG-019", where=name, hint=_INCOMPLETE)
 
-    def _load_stream(self, name: str, number: int, stream: int) -> dict[int, bytes]:
+    def _load_stream(self, name: str, number: int, stream: int) -> dict[int, _Items]:
         where = self.store.segment_name(name, number)
-        chunks: dict[int, bytes] = {}
+        chunks: dict[int, _Items] = {}
         try:
             with self.store.open_segment(name, number) as file:
                 for chunk in segments.read_chunks(file, where=where, start=stream):
                     if chunk.form == segments.ZSTD_FIRST and chunk.start != stream:
                         break
-                    chunks[chunk.start] = chunk.data
+                    chunks[chunk.start] = _Items(chunk)
         except segments.TornChunk:
             pass
         return chunks
 
 
+class _Items:
+    """The items of a chunk by position; where they end is worked out once, on first use."""
+
+    __slots__ = ("_chunk", "_ends")
+
+    def __init__(self, chunk: segments.Chunk) -> None:
+        self._chunk = chunk
+        self._ends: array[int] | None = None
+
+    def get(self, position: int, *, where: str) -> bytes | None:
+        if self._ends is None:
+            ends, end = array("Q", [0]), 0
+            for item in segments.items(self._chunk, where=where):
+                end += _ITEM_HEADER + len(item.data)
+                ends.append(end)
+            self._ends = ends
+        if position + 1 >= len(self._ends):
+            return None
+        return self._chunk.data[self._ends[position] + _ITEM_HEADER : self._ends[position + 1]]
+
+
 class _Value:
     """One value put together from blobs; counts bytes, since few blobs that cite each other can stand for many."""
 
-    __slots__ = ("_blob", "_left")
+    __slots__ = ("_blob", "_costs", "_leaves", "_left")
 
     def __init__(self, blob: Callable[[str], bytes]) -> None:
         self._blob = blob
         self._left = _MAX_VALUE
+        self._leaves: dict[tuple[str, str], Any] = {}
+        self._costs: dict[tuple[str, str], int] = {}
 
     def of(self, ref: Reference) -> Any:
+        key, left = (ref.sha256, ref.media), self._left
+        known = self._costs.get(key)
+        if known is not None:
+            # What it costs is known from before: too much is refused before it is put together once more.
+            self._charge(known, ref.sha256)
+            if key in self._leaves:
+                return self._leaves[key]
+            self._left += known
+        value = self._whole(ref)
+        if left - self._left < _MIN_COST:
+            self._charge(_MIN_COST - (left - self._left), ref.sha256)
+        self._costs[key] = left - self._left
+        if type(value) is not list and (type(value) is not dict or ref.media == MEDIA_BYTES):
+            self._leaves[key] = value
+        return value
+
+    def _whole(self, ref: Reference) -> Any:
         if ref.media == MEDIA_FOLD:
             return self._unfold(ref.sha256)
         data = self._bytes(ref.sha256)
@@ -237,7 +280,11 @@ class _Value:
 
     def _bytes(self, sha256: str) -> bytes:
         data = self._blob(sha256)
-        self._left -= len(data)
+        self._charge(len(data), sha256)
+        return data
+
+    def _charge(self, size: int, sha256: str) -> None:
+        self._left -= size
         if self._left < 0:
             raise LogError(
                 f"a value is larger than {_MAX_VALUE} bytes",
@@ -245,7 +292,6 @@ class _Value:
                 where=sha256[:12],
                 hint=_PARTS,
             )
-        return data
 
     def _json(self, sha256: str, data: bytes) -> Any:
         try:

@@ -12,6 +12,7 @@ Integers only, references for values, at most 32 KiB. ``at`` is Unix time in mic
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Any, Final
 from urllib.parse import quote, unquote
 
@@ -135,6 +136,11 @@ def actor_text(path: Iterable[str]) -> str:
 
     A path past 1,024 characters (deeply nested teams) is its digest and the last name.
     """
+    return _actor_text(tuple(path))
+
+
+@lru_cache(maxsize=4096)
+def _actor_text(path: tuple[str, ...]) -> str:
     text = "/".join(quote(name, safe=_SAFE, errors="surrogatepass") for name in path)
     if len(text) <= MAX_ACTOR:
         return text
@@ -162,6 +168,13 @@ def below(address: str, step: str) -> str:
 
 
 def _part(name: str) -> str:
+    if name.isascii() and name.isalnum() and len(name) <= _MAX_PART:
+        return name
+    return _quoted_part(name)
+
+
+@lru_cache(maxsize=4096)
+def _quoted_part(name: str) -> str:
     text = quote(name, safe=_SAFE, errors="surrogatepass")
     if len(text) <= _MAX_PART:
         return text

@@ -19,8 +19,8 @@ _REF: Final = re.compile(
     rb'\{"\$ref":\{"media":"((?:[^"\\]++|\\.)*+)","sha256":"([0-9a-f]{64})","size":([0-9]{1,20})\}\}'
 )
 """A reference in a composite, which is canonical JSON: there it reads just so, and no string holds a bare quote."""
-_PREVIOUS: Final = re.compile(rb',"n":[0-9]+,"parent":"([0-9a-f]{64})"\}\Z')
-"""How a node of a message list ends that has one before it; the number has at most 20 digits."""
+_PREVIOUS: Final = re.compile(rb',"n":[0-9]{1,20},"parent":"([0-9a-f]{64})?"\}\Z')
+"""How a node of a message list ends: with the one before it, if there is one."""
 _LACKING_MAX: Final = 256
 """Lacking parts remembered of one composite; one that lacks more is never taken for whole."""
 _NEVER: Final = 1 << 62
@@ -79,7 +79,10 @@ class Stored:
         self._wait(digest, lacking)
         if data.startswith(b'{"add":'):
             found = _PREVIOUS.search(data, max(0, len(data) - 128))
-            if found is not None:
+            if found is None:
+                self._hollow[digest + _AS_FOLD] = _NEVER
+                return
+            if found[1]:
                 parent = bytes.fromhex(found[1].decode())
                 part = (parent, _ANY_SIZE, parent + _AS_FOLD)
                 if not self._has(part):
