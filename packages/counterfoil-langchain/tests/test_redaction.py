@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from collections import OrderedDict
 from pathlib import Path
 from typing import Any
@@ -13,8 +14,9 @@ from langchain_core.runnables import RunnableLambda
 from pydantic import BaseModel, SecretStr
 
 import counterfoil
+from counterfoil import values
 from counterfoil_langchain import Handler
-from counterfoil_langchain.redact import Redactor
+from counterfoil_langchain.redact import Redactor, register
 
 SECRET = "sk-planted-4711"
 REDACTED = {"$redacted": {"rule": "credential field"}}
@@ -127,7 +129,7 @@ def test_components_and_configuration_on_their_way_through_a_chain(handler: Hand
         default_headers: dict[str, str]
 
     client = Client(
-        api_key=SecretStr(SECRET), default_headers={"Authorization": SECRET, "X-Kept": "kept"}, script=[]
+        api_key=SecretStr(SECRET), default_headers={"Authorization": SECRET, "User-Agent": "kept"}, script=[]
     )
     config: dict[str, Any] = {
         "callbacks": [handler],
@@ -205,3 +207,162 @@ def test_a_plugins_rule_hides_a_field_of_its_own() -> None:
     harmless = {"a": [1, {"b": None, "token": None}]}
     assert redactor.clean(harmless) is harmless
     assert redactor.clean(harmless) is harmless
+
+
+def hidden(value: Any) -> str:
+    """A setting as it is stored."""
+    register()
+    return json.dumps(values.encode(Redactor().clean(value)))
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "hf_token",
+        "hfToken",
+        "HFToken",
+        "X-Vault-Token",
+        "x-authorization-token",
+        "pwd",
+        "db.pwd",
+        "api.key",
+        "API KEY",
+        "api_key_2",
+        "proxy_auth",
+        "basic_auth",
+        "basicAuth",
+        "client_assertion",
+        "client-secret",
+        "credentials_json",
+        "service_account",
+        "serviceAccount",
+        "backend_token",
+        "api_keys",
+        "hf_tokens",
+        "client_secrets",
+        "cookies",
+        b"x-api-key",
+    ],
+)
+def test_names_of_credentials(name: Any) -> None:
+    found = hidden({"deep": [{name: SECRET, "region": "kept"}]})
+    assert SECRET not in found
+    assert "kept" in found
+    assert SECRET not in hidden([(name, SECRET)])
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"headers": [(b"authorization", f"Bearer {SECRET}".encode()), (b"accept", b"kept")]},
+        {"headers": {b"Authorization": f"Bearer {SECRET}".encode(), b"Accept": "kept"}},
+        {"pairs": [(b"authorization", SECRET.encode()), "kept"]},
+        {"headers": [{"name": "Authorization", "value": SECRET}, {"name": "Accept", "value": "kept"}]},
+        {"fields": [{"key": "api_key", "value": SECRET, "note": "kept"}]},
+        {"headers": [f"Authorization: Bearer {SECRET}", "Accept: kept"]},
+        {"headers": ["Accept", "kept", "X-Mine", SECRET]},
+        {"headers": f"Accept: kept\r\nX-Mine: {SECRET}", "beside": "kept"},
+        {"headers": ("Authorization", f"Bearer {SECRET}"), "beside": "kept"},
+        {"one": ["Authorization", SECRET], "two": ["kept", "kept"]},
+        {"headers": [("authorization", SECRET), ("x", "y", "kept-not"), ("accept", "kept")]},
+        {"odd": [("authorization", SECRET), ("x", "y", "z"), "kept"]},
+        {"headers": frozenset({("authorization", SECRET), ("accept", "kept")})},
+        {"properties": {"password": {"value": SECRET}, "region": "kept"}},
+        {"properties": {"password": {"type": "string", "value": SECRET}, "region": "kept"}},
+        {"properties": {"token": [SECRET], "region": "kept"}},
+        {"base_url": f"https://user:{SECRET}@kept/?api_key={SECRET}&key={SECRET}&a=b"},
+        {"base_url": f"https://kept/#access_token={SECRET}".encode(), "beside": "kept"},
+        {"dsn": f"Server=kept;AccountKey={SECRET}==;Timeout=5"},
+        {"extra_query": {"key": SECRET, "page": "kept"}},
+        {"extra_query": [{"key": "api_key", "value": SECRET}, {"key": "a", "value": "kept"}]},
+        {"extra_body": json.dumps({"api_key": SECRET, "a": "kept"})},
+        {"extra_body": json.dumps({"in": json.dumps([{"headers": {"X-Mine": SECRET}}]), "a": "kept"})},
+        {"extra_headers": {"X-Mine": SECRET, "X-Request-ID": "kept", "Content-Type": "kept"}},
+        {"upstream": f"Bearer {SECRET}", "beside": "kept"},
+        {"upstream": f"Basic {SECRET}", "beside": "kept"},
+        {"upstream": "Basic c2stcGxhbnRlZC00NzExOng=", "beside": "kept"},
+    ],
+)
+def test_shapes_of_credentials(value: Any) -> None:
+    found = hidden(value)
+    assert SECRET not in found
+    assert "c2stcGxhbnRlZC00NzEx" not in found  # the same in base64, as bytes are stored
+    assert "QmVhcmVyIHNrLXBsYW50" not in found
+    assert "kept" in found or "a2VwdA" in found
+
+
+def test_only_the_secret_part_of_a_url_is_replaced() -> None:
+    url = f"https://user:{SECRET}@host:8/v1?api_key={SECRET}&api-version=2"
+    assert Redactor().clean({"base_url": url}) == {
+        "base_url": "https://REDACTED@host:8/v1?api_key=REDACTED&api-version=2"
+    }
+
+
+DEFINED: dict[str, Any] = {
+    "type": "object",
+    "description": "Bearer tokens",
+    "properties": {
+        "password": {"type": "string", "description": "Basic secret1", "default": "Bearer x"},
+        "headers": {"type": "object", "description": "as sent"},
+        "api_keys": {"type": "array", "items": {"type": "string"}},
+        "secret": {"anyOf": [{"type": "string"}, {"type": "null"}]},
+        "pwd": {},
+        "token": True,
+        "value": {"type": "string"},
+        "key": {"enum": ["Bearer x", "https://a:b@c"]},
+    },
+    "required": ["authorization", "password"],
+    "dependentRequired": {"password": ["token"]},
+    "examples": [{"password": "example"}],
+}
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"max_tokens": 9, "max_completion_tokens": 9, "maxOutputTokens": 9, "max-tokens": "9"},
+        {
+            "token_usage": {"total": 3},
+            "usage": {"prompt_tokens": 3},
+            "completion_tokens": 3,
+            "cost_per_token": 0.1,
+        },
+        {"logit_bias": {"token": -1, "password": 5}, "top_logprobs": 5, "tokenizer": "o200k"},
+        {"logprobs": {"content": [{"token": "Bearer x", "logprob": -0.1, "bytes": [1]}]}},
+        {"prompt_cache_key": "p", "idempotency_key": "i", "key": "k", "model": "basic-auth-1"},
+        {
+            "eos_token": "</s>",
+            "stop_token": "</s>",
+            "pad_token_id": 3,
+            "next_page_token": "n",
+            "use_auth": True,
+        },
+        {"stop": ["Authorization", "Bearer x"], "stop_sequences": ["password: x", "Basic c3Q6eA=="]},
+        {"metadata": {"user_id": "u-1", "session_id": "s", "thread_id": "t"}, "service_tier": "basic plan"},
+        {"plan": "Basic plan", "note": "Basic calculator of 2 numbers", "empty": ["", "key", "other"]},
+        {"tool_choice": {"type": "function", "name": "get_token"}, "tools": [{"input_schema": DEFINED}]},
+        {"response_format": {"json_schema": {"name": "credentials", "schema": DEFINED}}},
+        {
+            "parameter_definitions": {
+                "password": {"type": "string", "description": "d"},
+                "token": {"enum": []},
+            }
+        },
+        {"headers": {"Content-Type": "a", "Accept": "b", "User-Agent": "c", "x-request-id": "d"}},
+        {"base_url": "https://host:8/v1?api-version=2#part", "server": "http://h/@user"},
+        {"extra_body": '{"max_tokens": 3,  "a": [1]}', "text": "{not json"},
+        {"instructions": "Bearer of news", "system": "Basic rule1"},
+    ],
+)
+def test_what_only_looks_like_a_credential_is_kept(value: Any) -> None:
+    assert Redactor().clean(value) is value
+    register()
+    behind = OrderedDict(value)
+    assert values.encode(Redactor().clean({"in": behind, 1: 2})) == values.encode({"in": behind, 1: 2})
+
+
+def test_deep_json_text_is_looked_at_to_its_end() -> None:
+    deep = '{"a":' * 80 + "%s" + "}" * 80
+    assert SECRET not in hidden({"extra_body": deep % json.dumps({"api_key": SECRET})})
+    harmless = {"extra_body": deep % "1"}
+    assert Redactor().clean(harmless) is harmless

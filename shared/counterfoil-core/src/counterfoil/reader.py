@@ -38,7 +38,7 @@ _INCOMPLETE: Final = "run counterfoil verify"
 _PARTS: Final = "read the stored bytes one by one"
 _STREAMS: Final = 8
 _ITEM_HEADER: Final = len(segments.pack_item(segments.BLOB, b""))
-_MIN_COST: Final = 256
+_MIN_COST: Final = 1024
 """Bytes a resolved reference counts for at least, of the ``_MAX_VALUE`` that a value may have."""
 
 

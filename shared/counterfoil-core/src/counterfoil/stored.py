@@ -23,6 +23,8 @@ _PREVIOUS: Final = re.compile(rb',"n":[0-9]{1,20},"parent":"([0-9a-f]{64})?"\}\Z
 """How a node of a message list ends: with the one before it, if there is one."""
 _LACKING_MAX: Final = 256
 """Lacking parts remembered of one composite; one that lacks more is never taken for whole."""
+_LIST_MAX: Final = 64 << 20
+"""Bytes of a list that is parsed; all of it stands in memory many times over."""
 _NEVER: Final = 1 << 62
 _AS_FOLD: Final = b"f"
 _Part = tuple[bytes, int, bytes]
@@ -126,6 +128,8 @@ class Stored:
     def read(self, ref: Reference) -> bytes:
         """Bytes of a checkpoint, or list of such, stored before; empty when they are something else."""
         place = self._citable.get(ref.sha256)
+        if self._blobs.get(bytes.fromhex(ref.sha256), 0) > _LIST_MAX:
+            return b""
         try:
             return b"" if place is None else read_blob(self._store, self._name, place)
         except CounterfoilError:

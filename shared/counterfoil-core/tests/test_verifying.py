@@ -1,0 +1,390 @@
+"""Verifying evidence of others, of several logs, of a crafted log, and while somebody writes."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import shutil
+import tracemalloc
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import counterfoil
+from counterfoil import checks, keys, log, notes, reader, records, segments, tree, verification
+from counterfoil.digest import MEDIA_BYTES, MEDIA_FOLD, MEDIA_JSON, MEDIA_TEXT, Reference, sha256_hex
+from counterfoil.entries import BlobSeen
+from counterfoil.errors import LogError
+from counterfoil.stored import Stored
+from counterfoil.stores import FolderStore
+
+
+def codes(result: Any) -> list[str]:
+    return [finding.code for finding in result.findings]
+
+
+def ref(data: bytes, media: str = MEDIA_JSON) -> Reference:
+    return Reference(sha256_hex(data), len(data), media)
+
+
+def cited(*parts: Reference) -> bytes:
+    """A stored list of references."""
+    return json.dumps([{"$ref": part.to_dict()} for part in parts], separators=(",", ":")).encode()
+
+
+class Crafted:
+    """Evidence of one log with whatever blobs and records somebody wants, rightly chained and signed."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.folder = root / "0123456789abcdef"
+        self.folder.mkdir(parents=True)
+        (root / ".gitignore").write_bytes(b"*\n")
+        self.key = keys.SigningKey.generate()
+        self.origin = f"{self.key.keyid}/{self.folder.name}"
+        self._tree = tree.Tree()
+        self._prev = log.ZERO
+        self._out = b""
+        spki = base64.b64encode(self.key.spki).decode()
+        context = {"at": 1, "origin": self.origin, "spki": spki, "tree": {"peaks": [], "size": 0}}
+        self.record({"op": "session", "phase": "point"}, context)
+
+    def record(self, content: dict[str, Any], context: dict[str, Any]) -> None:
+        data = log.entry_bytes(records.build(content, context), self._tree.size, self._prev)
+        self._prev = hashlib.sha256(data).hexdigest()
+        self._tree.append(tree.leaf_hash(data))
+        self._out += segments.raw_chunk(segments.pack_item(segments.ENTRY, data))
+
+    def blobs(self, *listed: bytes) -> None:
+        packed = b"".join(segments.pack_item(segments.BLOB, data) for data in listed)
+        self._out += segments.raw_chunk(packed)
+
+    def verify(self) -> Any:
+        sha256 = hashlib.sha256(self._out).hexdigest()
+        self.record({"offset": len(self._out), "op": "stored", "segment": 0, "sha256": sha256}, {})
+        text = notes.Checkpoint(self.origin, self._tree.size, self._tree.root()).to_text()
+        note = segments.pack_item(segments.NOTE, notes.sign_note(text, self.origin, self.key).encode())
+        (self.folder / "00000000.seg").write_bytes(self._out + segments.raw_chunk(note))
+        return counterfoil.verify(self.root, keyring=keys.Keyring.of([self.key.public]))
+
+
+@pytest.fixture
+def stored(tmp_path: Path) -> Stored:
+    return Stored(FolderStore(tmp_path), "0123456789abcdef")
+
+
+def passes(stored: Stored, *listed: bytes) -> None:
+    for data in listed:
+        stored.blob(BlobSeen(sha256_hex(data), data, (0, 0, 0, 0)))
+
+
+def covered(recorder: Any) -> None:
+    """All that was recorded stands under a checkpoint."""
+    writer = recorder.open()
+    writer.checkpoint()
+    assert writer.flush()
+    assert writer.last_checkpoint() is not None
+
+
+# -- whose log, which log ---------------------------------------------------------------------------------------------
+
+
+def test_one_identity_may_hand_over_between_two_folders(lab: Any, one_run: Any) -> None:
+    first, second = lab.root / "planner", lab.root / "writer"
+    with counterfoil.open(first, actor="planner") as planner:
+        one_run(planner.recorder)
+        covered(planner.recorder)
+        envelope = counterfoil.seal(planner, {"task": 1}, to="writer")
+        assert b'"own"' in envelope.payload
+        with counterfoil.open(second, actor="writer") as writer:
+            counterfoil.accept(writer, envelope.to_bytes(), {"task": 1})
+    assert lab.verify(first).verdict == "intact"
+    assert (lab.verify(second).verdict, lab.verify(second).counts["handoffs"]) == ("intact", 1)
+
+
+def two_logs(lab: Any, one_run: Any) -> tuple[str, str, Any]:
+    """Names of two logs with a run each, and the first one's run."""
+    one, two = lab.recorder(), lab.recorder()
+    run = one_run(one).run.id
+    one_run(two, number=1)
+    one.flush()
+    two.flush()
+    names = (one.open().log, two.open().log)
+    one.close()
+    two.close()
+    assert names[0] != names[1]
+    return (*names, run)
+
+
+def test_a_run_is_judged_by_its_log_alone(lab: Any, one_run: Any) -> None:
+    _, other, run = two_logs(lab, one_run)
+    result = lab.verify(run=run)
+    assert (result.verdict, result.counts["logs"], result.counts["runs"]) == ("intact", 1, 1)
+    path = lab.evidence / other / "00000000.seg"
+    path.write_bytes(path.read_bytes() + b"torn")
+    assert lab.verify().verdict == "incomplete"
+    assert lab.verify(run=run).counts["logs"] == 1
+
+
+def test_a_log_that_cannot_be_read_to_its_end_may_hold_any_run(lab: Any, one_run: Any) -> None:
+    _, other, run = two_logs(lab, one_run)
+    path = lab.evidence / other / "00000000.seg"
+    data = bytearray(path.read_bytes())
+    data[40] ^= 1
+    path.write_bytes(data)
+    result = lab.verify(run=run)
+    assert (result.verdict, result.counts["logs"]) == ("broken", 2)
+
+
+def test_a_log_that_this_machine_remembers_longer_may_hold_any_run(lab: Any, one_run: Any) -> None:
+    _, other, run = two_logs(lab, one_run)
+    old = lab.root / "old"
+    shutil.copytree(lab.evidence / other, old)
+    while not (lab.evidence / other / "00000001.seg").exists():
+        one, two = lab.recorder(), lab.recorder()
+        for number, recorder in enumerate((one, two)):
+            one_run(recorder, number=number + 5)
+        one.close()
+        two.close()
+    shutil.rmtree(lab.evidence / other)
+    shutil.copytree(old, lab.evidence / other)
+    assert "CF-VERIFY-052" in codes(lab.verify(run=run))
+
+
+def test_a_log_of_another_pinned_identity_is_told(lab: Any, one_run: Any) -> None:
+    lab.record()
+    theirs = lab.root / "theirs"
+    with lab.at(lab.elsewhere):
+        lab.record(evidence=theirs)
+        peer = keys.load_identity()
+        own = lab.verify(theirs)
+    assert peer is not None
+    assert (own.verdict, own.notes) == ("intact", [])
+    assert lab.verify().notes == []
+    (name,) = counterfoil.read(theirs).logs()
+    shutil.copytree(theirs / name, lab.evidence / name)
+    mine = keys.load_identity()
+    assert mine is not None
+    result = lab.verify(keyring=keys.Keyring.of([mine.public, peer.public]))
+    assert (result.verdict, [note.code for note in result.notes]) == ("intact", ["CF-VERIFY-061"])
+    assert peer.keyid[:16] in result.notes[0].message
+    with lab.at(lab.root / "nobody"):
+        ring = keys.Keyring.of([mine.public, peer.public])
+        assert counterfoil.verify(lab.evidence, keyring=ring).notes == []
+
+
+# -- what composites cite ---------------------------------------------------------------------------------------------
+
+
+def test_a_composite_is_there_once_its_last_part_is(stored: Stored) -> None:
+    inner = cited(ref(b"part", MEDIA_TEXT), ref(b"other", MEDIA_BYTES))
+    outer = cited(ref(inner), ref(inner))
+    passes(stored, outer, inner, outer)
+    assert [stored.there(ref(data)) for data in (outer, inner)] == [False, False]
+    assert stored.there(ref(outer, MEDIA_TEXT))
+    passes(stored, b"part")
+    assert not stored.there(ref(outer))
+    passes(stored, b"other")
+    assert [stored.there(ref(data)) for data in (outer, inner)] == [True, True]
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_a_part_of_another_size_is_no_part(stored: Stored, late: bool) -> None:
+    whole = cited(Reference(sha256_hex(b"part"), 5, MEDIA_TEXT))
+    passes(stored, *((whole, b"part") if late else (b"part", whole)))
+    assert stored.there(ref(b"part", MEDIA_TEXT))
+    assert not stored.there(ref(whole))
+
+
+@pytest.mark.parametrize("media", ["a\\nb", 'a"b', "é", "x" * 100_000, ""])
+def test_a_part_of_any_media_type_is_one(stored: Stored, media: str) -> None:
+    body = b'{"media":%b,"sha256":"%b","size":4}' % (
+        json.dumps(media, ensure_ascii=False).encode(),
+        sha256_hex(b"part").encode(),
+    )
+    whole = b'{"a":{"$ref":' + body + b"}}"
+    passes(stored, whole)
+    assert not stored.there(ref(whole))
+    passes(stored, b"part")
+    assert stored.there(ref(whole))
+
+
+def test_a_reference_inside_a_string_is_none(stored: Stored) -> None:
+    text = json.dumps([cited(ref(b"nowhere")).decode()]).encode()
+    passes(stored, text)
+    assert stored.there(ref(text))
+
+
+def test_a_message_list_needs_the_nodes_before(stored: Stored) -> None:
+    first = b'{"add":1,"n":1,"parent":""}'
+    second = b'{"add":2,"n":2,"parent":"%b"}' % sha256_hex(first).encode()
+    third = b'{"add":3,"n":3,"parent":"%b"}' % sha256_hex(second).encode()
+    passes(stored, third, second)
+    assert not stored.there(ref(third, MEDIA_FOLD))
+    passes(stored, first)
+    assert all(stored.there(ref(node, MEDIA_FOLD)) for node in (first, second, third))
+
+
+@pytest.mark.parametrize("parent", ["mum", "0" * 64])
+def test_a_value_that_looks_like_a_node_is_none(stored: Stored, parent: str) -> None:
+    value = b'{"add":1,"n":1,"parent":"%b"}' % parent.encode()
+    passes(stored, value)
+    assert (stored.there(ref(value)), stored.there(ref(value, MEDIA_FOLD))) == (True, False)
+
+
+def test_a_composite_that_lacks_hundreds_of_parts_is_never_whole(stored: Stored) -> None:
+    listed = [b"%d" % number for number in range(300)]
+    few, many = (cited(*(ref(data) for data in listed[:count])) for count in (256, 300))
+    passes(stored, few, many, *listed)
+    assert (stored.there(ref(few)), stored.there(ref(many))) == (True, False)
+
+
+def test_a_crafted_composite_takes_no_memory(stored: Stored) -> None:
+    data = b'[{"$ref":0}' + b",{}" * (8 << 20) + b"]"
+    many = cited(*(Reference(sha256_hex(b"%d" % number), 1, MEDIA_JSON) for number in range(20_000)))
+    tracemalloc.start()
+    try:
+        passes(stored, data, many)
+        assert tracemalloc.get_traced_memory()[1] < 1 << 20
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_long_chain_of_hollow_composites_is_never_walked_twice(stored: Stored) -> None:
+    chain = [cited(ref(b"missing"))]
+    for _ in range(20_000):
+        chain.append(cited(ref(chain[-1])))
+    passes(stored, *reversed(chain))
+    # Walked each time, these would be hundreds of millions of steps.
+    assert not any(stored.there(ref(data)) for data in chain)
+    passes(stored, *(b"%d" % number for number in range(1000)), b"missing")
+    assert all(stored.there(ref(data)) for data in chain)
+
+
+def test_what_an_entry_lacks_is_told_once(tmp_path: Path) -> None:
+    crafted = Crafted(tmp_path / "evidence")
+    hollow = cited(ref(b"missing"))
+    crafted.blobs(hollow)
+    for _ in range(2):
+        crafted.record(
+            {"list": [ref(hollow).to_dict()] * 150, "name": "x", "op": "custom", "phase": "point"}, {}
+        )
+    assert codes(crafted.verify()) == ["CF-VERIFY-010"] * 2
+
+
+# -- reading values ---------------------------------------------------------------------------------------------------
+
+
+def test_a_reference_has_a_price(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reader, "_MAX_VALUE", 1 << 20)
+    crafted = Crafted(tmp_path / "evidence")
+    few, many = cited(*[ref(b"7")] * 500), cited(*[ref(b"7")] * 2000)
+    crafted.blobs(b"7", few, many)
+    crafted.verify()
+    evidence = counterfoil.read(crafted.root)
+    assert evidence.value(ref(few)) == [7] * 500
+    with pytest.raises(LogError) as raised:
+        evidence.value(ref(many))
+    assert raised.value.code == "CF-LOG-043"
+
+
+def test_a_value_that_stands_for_billions_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reader, "_MAX_VALUE", 1 << 22)
+    crafted = Crafted(tmp_path / "evidence")
+    levels = [b"7"]
+    for _ in range(40):
+        levels.append(cited(ref(levels[-1]), ref(levels[-1])))
+    crafted.blobs(*levels)
+    crafted.verify()
+    with pytest.raises(LogError) as raised:
+        counterfoil.read(crafted.root).value(ref(levels[-1]))
+    assert raised.value.code == "CF-LOG-043"
+
+
+def test_leaves_are_read_once_and_by_media_type() -> None:
+    listed = {sha256_hex(data): data for data in (b"7", b"text")}
+    whole = cited(*[ref(b"7"), ref(b"7", MEDIA_TEXT), ref(b"7", MEDIA_BYTES), ref(b"text", MEDIA_TEXT)] * 3)
+    listed[sha256_hex(whole)] = whole
+    read: list[str] = []
+
+    def blob(sha256: str) -> bytes:
+        read.append(sha256)
+        return listed[sha256]
+
+    assert reader._Value(blob).of(ref(whole)) == [7, "7", {"$bytes": "Nw=="}, "text"] * 3
+    assert len(read) == 5
+
+
+def test_the_items_of_a_chunk_are_listed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    crafted = Crafted(tmp_path / "evidence")
+    listed = [b"%d" % number for number in range(100)]
+    crafted.blobs(*listed)
+    crafted.verify()
+    evidence = counterfoil.read(crafted.root)
+    assert evidence.blob(sha256_hex(listed[0])) == listed[0]
+    monkeypatch.setattr(segments, "items", lambda chunk, *, where: pytest.fail("listed again"))
+    assert [evidence.blob(sha256_hex(data)) for data in listed] == listed
+
+
+# -- while others write -----------------------------------------------------------------------------------------------
+
+
+def test_what_is_written_meanwhile_is_no_damage(
+    lab: Any, one_run: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A log read first goes on, and a session in a third one cites what it says now."""
+    recorders = sorted((lab.recorder(), lab.recorder()), key=lambda one: one.open().log)
+    for number, recorder in enumerate(recorders):
+        one_run(recorder, number=number)
+        recorder.flush()
+    recorders[1].close()
+    check, passed = checks.LogCheck.run, []
+
+    def meanwhile(self: checks.LogCheck) -> Any:
+        found = check(self)
+        passed.append(self.name)
+        if len(passed) == 1:
+            one_run(recorders[0], number=7)
+            covered(recorders[0])
+            lab.record()
+        return found
+
+    monkeypatch.setattr(checks.LogCheck, "run", meanwhile)
+    result = lab.verify()
+    assert (result.verdict, codes(result)) == ("intact", [])
+    assert len(passed) == 4
+
+
+def test_a_log_begun_after_the_heads_were_read_is_not_missed(
+    lab: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lab.record()
+    remembered = keys.remembered_heads
+
+    def late() -> Any:
+        monkeypatch.setattr(keys, "remembered_heads", remembered)
+        lab.record()
+        return remembered()
+
+    monkeypatch.setattr(keys, "remembered_heads", late)
+    monkeypatch.setattr(verification, "_AGAIN", 0)
+    result = lab.verify()
+    assert (result.verdict, result.counts["runs"]) == ("intact", 2)
+
+
+def test_evidence_that_never_rests_is_read_four_times(lab: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    lab.record()
+    (path,) = lab.segments()
+    once, times = verification._once, []
+
+    def touched(*arguments: Any) -> Any:
+        times.append(arguments)
+        path.write_bytes(path.read_bytes() + b"x")
+        return once(*arguments)
+
+    monkeypatch.setattr(verification, "_once", touched)
+    assert (lab.verify().verdict, len(times)) == ("incomplete", 4)
+    monkeypatch.setattr(verification, "_once", lambda *arguments: times.append(arguments) or once(*arguments))
+    assert (lab.verify().verdict, len(times)) == ("incomplete", 5)
