@@ -6,19 +6,18 @@ receiver decides is a signed receipt in its own log: ``accepted`` is on disk bef
 
 from __future__ import annotations
 
-import copy
 import re
 import secrets
 import time
 from collections.abc import Callable, Iterable
 from typing import Any, Final, NoReturn
 
-from counterfoil import canonical, context, keys, plugins, records, statements, values
-from counterfoil.digest import sha256_hex
+from counterfoil import context, keys, plugins, records, statements
 from counterfoil.dsse import Envelope
 from counterfoil.errors import CounterfoilError, HandoffError, HandoffRefusedError
 from counterfoil.hooks import Transfer
 from counterfoil.openlog import Accepted, OpenLog, open
+from counterfoil.payloads import NOTHING, plain_digest, private
 
 __all__ = ["Accepted", "OpenLog", "accept", "open", "seal"]
 
@@ -169,8 +168,8 @@ def accept(log: OpenLog, envelope: Envelope | bytes | str | dict[str, Any], payl
     if handoff.expires is None or now > handoff.expires + SKEW:
         refuse("CF-HANDOFF-015", "expired", "ask the sender to seal it again")
     checks.append("time")
-    payload = _private(payload)
-    if payload is _NONE:
+    payload = private(payload)
+    if payload is NOTHING:
         refuse("CF-HANDOFF-016", "the payload is not the one that was signed", "do not act on it")
     reference = recorder.value(payload)
     subject = statement.subject
@@ -221,71 +220,6 @@ def accept(log: OpenLog, envelope: Envelope | bytes | str | dict[str, Any], payl
         raise _not_durable(writer.error)
     log.accepted.set(statement.digest)
     return Accepted(statement, payload, receipt)
-
-
-def plain_digest(payload: object) -> str | None:
-    """SHA-256 of the full bytes: of a string's UTF-8, of bytes themselves, else of the RFC 8785 text.
-
-    None when the value holds what its canonical form only names or leaves out (a message's volatile fields, a
-    function's code, a model's private attributes): then two payloads that act differently would have one digest.
-    """
-    if type(payload) is bytes:
-        return sha256_hex(payload)
-    value = values.encode(payload)
-    if not _exact(value):
-        return None
-    return sha256_hex(value.encode() if type(value) is str else canonical.dumps(value))
-
-
-_EXACT: Final = frozenset(
-    {
-        "$bytes",
-        "$complex",
-        "$date",
-        "$datetime",
-        "$decimal",
-        "$deque",
-        "$enum",
-        "$fraction",
-        "$int",
-        "$map",
-        "$namedtuple",
-        "$num",
-        "$path",
-        "$range",
-        "$set",
-        "$str",
-        "$time",
-        "$timedelta",
-        "$tuple",
-        "$uuid",
-    }
-)
-"""Tags whose canonical form holds the whole value."""
-_NONE: Final = object()
-
-
-def _exact(value: object) -> bool:
-    stack = [value]
-    while stack:
-        node = stack.pop()
-        if type(node) is dict:
-            if any(key.startswith("$") and key not in _EXACT for key in node):
-                return False
-            stack.extend(node.values())
-        elif type(node) is list:
-            stack.extend(node)
-    return True
-
-
-def _private(payload: object) -> object:
-    """The payload as this call sees it: another thread may change the caller's object while it is verified."""
-    if type(payload) in (str, bytes):
-        return payload
-    try:
-        return copy.deepcopy(payload)
-    except Exception:
-        return _NONE
 
 
 def _refuser(log: OpenLog, envelope: Envelope) -> Callable[[str, str, str], NoReturn]:
