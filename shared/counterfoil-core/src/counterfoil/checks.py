@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import base64
 import binascii
-import fcntl
-import os
 from collections.abc import Iterator
 from typing import Any, Final
 
 from counterfoil import canonical, keys, notes, records
+from counterfoil.choosing import is_live
 from counterfoil.digest import Reference, is_reference, references_in, sha256_hex
 from counterfoil.errors import CounterfoilError
 from counterfoil.findings import Finding, Verdict
@@ -297,8 +296,16 @@ class LogCheck:
         if head is None:
             there = self._by_name()
             if there is not None and there.evidence == self._store.uri:
-                self._say(
-                    "CF-VERIFY-053", self.name, "another log stood here by this name, signed by another key"
+                self._say("CF-VERIFY-053", self.name, "another log stood here by this name, of another key")
+            elif self._statements.origin and not self._findings and self.counts["tail"] == 0:
+                self.notes.append(
+                    Finding(
+                        "CF-VERIFY-062",
+                        self.name,
+                        "its end is not remembered on this machine: a tail cut off at a checkpoint would not show",
+                        "compare with a checkpoint held elsewhere, or verify where it was written",
+                        "intact",
+                    )
                 )
             return
         if self._scan.covered < head.size and not self._scan.broken:
@@ -320,23 +327,10 @@ class LogCheck:
     def _say(
         self, code: str, where: str, message: str, *, verdict: Verdict = "broken", hint: str = ""
     ) -> None:
-        if code in UNKNOWN:
+        if code == "CF-STORE-006":
+            verdict, hint = "cannot-tell", "verify as a user who may read it"
+        elif code in UNKNOWN:
             verdict, hint = "cannot-tell", hint or "read this evidence with a newer Counterfoil"
         if not hint and verdict == "broken":
             hint = "do not rely on what follows: compare with another copy of this evidence"
         self._findings.append(Finding(code, where, message, hint, verdict))
-
-
-def is_live(origin: str) -> bool:
-    """Whether a writer on this machine holds a log's lock right now (never creates the lock)."""
-    try:
-        fd = os.open(keys.lock_path(origin), os.O_RDONLY | os.O_CLOEXEC)
-    except (OSError, CounterfoilError):
-        return False
-    try:
-        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except OSError:
-        return True
-    finally:
-        os.close(fd)
-    return False

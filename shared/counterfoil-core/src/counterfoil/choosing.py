@@ -15,7 +15,7 @@ from counterfoil import keys, log, notes
 from counterfoil.errors import CounterfoilError, LogError
 from counterfoil.stores import FolderStore
 
-__all__ = ["Chosen", "choose", "unlock"]
+__all__ = ["Chosen", "choose", "is_live", "unlock"]
 
 
 @dataclass(slots=True)
@@ -127,3 +127,18 @@ def _lock(origin: str) -> int | None:
         os.close(fd)
         return None
     return fd
+
+
+def is_live(origin: str) -> bool:
+    """Whether a writer on this machine holds a log's lock right now (never creates the lock)."""
+    try:
+        fd = os.open(keys.lock_path(origin), os.O_RDONLY | os.O_CLOEXEC)
+    except (OSError, CounterfoilError):
+        return False
+    try:
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    finally:
+        os.close(fd)
+    return False
