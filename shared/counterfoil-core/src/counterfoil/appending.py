@@ -53,8 +53,9 @@ class Appender:
         self.error: CounterfoilError | None = None
         self._sealed = sealed
         self._opening = opening
-        self._pending = 0
-        # Reentrant: a signal handler may record, or close, while its own thread is inside.
+        self._written = 0
+        # Callers' only, and reentrant: a signal handler may record, flush or close while its own thread is inside, so
+        # the writer's thread must never wait for it.
         self._gate = threading.RLock()
         self._closed = False
         self._fd = -1
@@ -119,8 +120,7 @@ class Appender:
         self._session_done = True
         self._suspects.clear()
         self.error = None
-        with self._gate:
-            self._pending -= sum(len(item[-1]) for item in items)
+        self._written += sum(len(item[-1]) for item in items)
         if checkpoint:
             self._remember()
         if self._sealed is not None and done:

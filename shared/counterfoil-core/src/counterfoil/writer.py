@@ -28,6 +28,8 @@ GROUP: Final = 256
 EVERY: Final = 256
 DELAY: Final = 1.0
 RETRY: Final = 1.0
+LOOK: Final = 0.5
+"""Seconds after which a waiting caller looks whether the writer is still alive."""
 PENDING_MAX: Final = 256 << 20
 """Bytes that may wait for a failing disk (four times as many for a slow one) before more are counted as lost."""
 MAX_BLOB: Final = segments.MAX_CHUNK - 1024
@@ -50,7 +52,8 @@ class Writer(Appender):
         self._urgent = threading.Event()
         self._items: list[tuple[Any, ...]] = []
         self._waiters: list[_Waiter] = []
-        self._untold = 0
+        self._taken = 0
+        self._untaken = self._told = 0
         self._refused = 0
         self._thread = threading.Thread(target=self._run, name="counterfoil-writer", daemon=True)
         self._thread.start()
@@ -83,15 +86,17 @@ class Writer(Appender):
 
         Also False once after something was not taken at all. On the writer's own thread (a plugin) it cannot wait.
         """
-        if self._inside():
-            return False
         done = _Waiter()
         with self._gate:
             if self._closed or threading.current_thread() is self._thread:
                 return self._closed and self.error is None and self.lost == 0
             self._queue.put((_SYNC, done))
         self._urgent.set()
-        return done.wait(timeout) and done.ok
+        until = None if timeout is None else time.monotonic() + timeout
+        while not done.wait(LOOK if until is None else max(0.0, min(LOOK, until - time.monotonic()))):
+            if not self._thread.is_alive() or (until is not None and time.monotonic() >= until):
+                return False
+        return done.ok
 
     def close(self) -> None:
         """Write what is queued, a last checkpoint, and release the log; idempotent."""
@@ -100,13 +105,9 @@ class Writer(Appender):
                 self._closed = True
                 self._queue.put((_CLOSE,))
         self._urgent.set()
-        if not self._inside():
-            self._thread.join()
-            self._release()
-
-    def _inside(self) -> bool:
-        """Whether a signal handler interrupted this thread while it held the gate: the writer waits for that."""
-        return bool(self._gate._is_owned())  # type: ignore[attr-defined]
+        self._thread.join()
+        self._drain()  # what another thread put in while the writer ended
+        self._release()
 
     def abandon(self) -> None:
         """Forget this writer in a forked child: the parent still owns the log, its lock and its thread."""
@@ -123,12 +124,13 @@ class Writer(Appender):
 
     def _put(self, item: tuple[Any, ...], size: int, *, fits: bool = True) -> bool:
         with self._gate:
-            if self._closed or not fits or self._pending > PENDING_MAX * (1 if self.error is not None else 4):
+            pending = self._taken - self._written
+            if self._closed or not fits or pending > PENDING_MAX * (1 if self.error is not None else 4):
                 if item[0] == ENTRY:
                     self.lost += 1
-                    self._untold += 1
+                    self._untaken += 1
                 return False
-            self._pending += size
+            self._taken += size
             self._queue.put(item)
             return True
 
@@ -155,11 +157,8 @@ class Writer(Appender):
                 hint="report this",
             )
         finally:
-            with self._gate:
-                self._closed = True
-                while not self._queue.empty():
-                    self._gather(self._queue.get())
-                self.lost += sum(item[0] == ENTRY for item in self._items)
+            self._closed = True
+            self._drain()
             self._answer(ok=False)
 
     def _work(self) -> None:
@@ -200,8 +199,8 @@ class Writer(Appender):
 
     def _tell_losses(self) -> None:
         """What was not taken, and a head that could not be remembered, become losses in the log itself."""
-        with self._gate:
-            count, self._untold = self._untold, 0
+        count = self._untaken - self._told
+        self._told += count
         code, self._unremembered = self._unremembered, ""
         for name, number in (
             ("not taken by the writer", count),
@@ -211,8 +210,14 @@ class Writer(Appender):
                 content = {"name": name, "op": "loss", "phase": "point"}
                 body = records.build(content, {"at": time.time_ns() // 1000, "count": number})
                 self._items.append((ENTRY, body))
-                with self._gate:
-                    self._pending += len(body)
+                self._written -= len(body)  # nobody put it in
+
+    def _drain(self) -> None:
+        """Count what is left when nothing more is written."""
+        while not self._queue.empty():
+            self._gather(self._queue.get())
+        self.lost += sum(item[0] == ENTRY for item in self._items)
+        self._items.clear()
 
     def _answer(self, *, ok: bool) -> None:
         ok = ok and self.lost == self._refused
