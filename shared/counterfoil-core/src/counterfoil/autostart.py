@@ -80,7 +80,9 @@ class _Finder(importlib.abc.MetaPathFinder):
 def install(
     evidence: str | os.PathLike[str] | None = None, *, mode: str | None = None, durability: str | None = None
 ) -> None:
-    """Record everything every installed adapter sees in this process, into ``evidence``; idempotent.
+    """Record everything every installed adapter sees in this process, into ``evidence``.
+
+    Again with the same settings it does nothing; with another place it closes the first and goes on there.
 
     Default evidence: ``$COUNTERFOIL``, then ``counterfoil-evidence/``. Raises ConfigError when the settings are not
     usable or an adapter cannot keep its word in ``mode``.
