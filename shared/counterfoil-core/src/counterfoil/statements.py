@@ -113,6 +113,13 @@ class AddressParent(_Strict):
     rel: Rel
 
 
+class AddressSet(_Strict):
+    """More parents than stand inline in the repeatable half: SHA-256 of the RFC 8785 list of AddressParent."""
+
+    count: Annotated[int, Field(ge=1)]
+    sha256: Hex64
+
+
 class HandoffContent(_Strict):
     """The half of a handoff that repeats in a replay."""
 
@@ -121,7 +128,8 @@ class HandoffContent(_Strict):
     kind: Literal["edge", "join", "enter", "command", "send", "call", "return", "continue", "message"]
     basis: Literal["sealed", "observed"]
     payload: Hex64
-    parents: list[AddressParent] | None = None
+    parents: Annotated[list[AddressParent], Field(max_length=PARENTS_INLINE)] | None = None
+    parentSet: AddressSet | None = None
 
 
 class Payload(_Strict):
