@@ -57,6 +57,7 @@ class Intake:
         self._closed = False
         self._try_at = 0.0
         self._unlogged: dict[str, int] = {}
+        self._ran_on: tuple[object, ...] = ()
         self.capture = Capture(self._blob, self._holds)
         _all.add(self)
 
@@ -187,10 +188,11 @@ class Intake:
         blobs: list[tuple[str, bytes]] = []
         reducer = Reducer(lambda sha256, data: blobs.append((sha256, data)))
         found = plugins.loaded()
+        self._ran_on = environment.state()
         about = {
             "broken": {one.name: one.reason for one in found.broken},
             "capabilities": self.capabilities,
-            "environment": environment.capture(),
+            "environment": environment.capture(key=_secret()),
             "plugins": {one.name: f"{one.distribution} {one.version}" for one in found.plugins},
         }
         context = {
@@ -201,6 +203,11 @@ class Intake:
             "version": __version__,
         }
         return context, blobs
+
+    def _environment(self) -> Reference:
+        """The environment as it is now; later runs are compared with this one."""
+        self._ran_on = environment.state()
+        return self.value(environment.capture(key=_secret()))
 
     def _record(self, content: dict[str, Any], context: dict[str, Any]) -> str:
         """Queue a record; its digest, or nothing when it is lost (and counted)."""
@@ -283,6 +290,14 @@ class Intake:
         if writer is not None:
             writer.abandon()
         self.capture.forget()
+
+
+def _secret() -> bytes | None:
+    try:
+        return keys.load_or_create_secret()
+    except CounterfoilError as exc:
+        _log.warning("counterfoil: variables are recorded without fingerprints: %s", exc)
+        return None
 
 
 def _without(value: Any, lacking: set[str]) -> Any:

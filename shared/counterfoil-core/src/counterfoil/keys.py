@@ -13,6 +13,7 @@ from counterfoil._heads import Head, forget_head, remember_head, remembered_head
 from counterfoil._home import home, lock_path, prepare_lock, set_home
 from counterfoil._identity import load_identity, load_or_create_identity
 from counterfoil._keyring import Keyring, Pin
+from counterfoil._secret import load_or_create_secret, load_secret
 
 __all__ = [
     "Head",
@@ -25,6 +26,8 @@ __all__ = [
     "home",
     "load_identity",
     "load_or_create_identity",
+    "load_or_create_secret",
+    "load_secret",
     "lock_path",
     "prepare_lock",
     "remember_head",

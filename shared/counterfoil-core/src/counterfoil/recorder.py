@@ -13,7 +13,7 @@ import time
 from collections.abc import Sequence
 from typing import Any, Final
 
-from counterfoil import canonical, keys, plugins, records, settings, statements
+from counterfoil import canonical, environment, keys, plugins, records, settings, statements
 from counterfoil.calls import Call, Parent, Run
 from counterfoil.digest import Reference, sha256_hex
 from counterfoil.dsse import Envelope
@@ -127,6 +127,8 @@ class Recorder(Intake):
         }
         if context:
             about.update(context)
+        if root and environment.state() != self._ran_on:
+            about["environment"] = self._environment().to_dict()
         with (
             self._lock
         ):  # totals and records in one order, and of two ends of one call only the first is in time
