@@ -37,7 +37,7 @@ def environment(
     json: Json = False,
     debug: Debug = False,
 ) -> int:
-    """Print the environment of this interpreter, or of a recorded run.
+    """Print what runs here, or what a run ran on.
 
     \b
     Examples:
