@@ -13,7 +13,7 @@ import pytest
 
 CORE = Path(__file__).resolve().parents[2]
 READING = ["verify", "log", "graph", "handoffs"]
-COMMANDS = ["run", *READING, "show", "digest", "environment", "keys", "demo"]
+COMMANDS = ["run", *READING, "show", "digest", "doctor", "environment", "init", "keys", "demo"]
 
 
 def refused(done: Any, code: str) -> None:
