@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
-from counterfoil import _home, canonical
+from counterfoil import _folders, _home, _locks, canonical
 from counterfoil.errors import CanonicalError, KeyringError
 
 _VERSION: Final = 0
@@ -61,7 +61,7 @@ def remember_head(
     folder = _home.home() / "heads"
     _home.make_private_dir(folder)
     path = _path(origin)
-    with _home.locked():
+    with _locks.locked():
         old = _read(path)
         if old is not None:
             if old.size == size and old.root != text:
@@ -115,6 +115,11 @@ def remembered_heads() -> dict[str, Head]:
             if head is not None:
                 heads[head.origin] = head
     return heads
+
+
+def sweep_heads() -> None:
+    """Remove what killed processes left of heads they were writing."""
+    _folders.sweep(_home.home() / "heads")
 
 
 def forget_head(origin: str) -> bool:
@@ -187,8 +192,8 @@ def _bytes(head: Head) -> bytes:
 
 def _read(path: Path) -> Head | None:
     data = _home.read_file(path, limit=_MAX_BYTES, secret=False)
-    if data is None:
-        return None
+    if data is None or not data.strip(b"\0"):
+        return None  # what a power failure leaves of a file that was replaced and not synced
     try:
         content = canonical.loads_canonical(data, max_depth=1, max_bytes=_MAX_BYTES)
     except CanonicalError as exc:
