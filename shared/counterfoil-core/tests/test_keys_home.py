@@ -652,6 +652,22 @@ def test_what_a_power_failure_leaves_of_a_head_is_no_head(home: Path, left: byte
     assert keys.remembered_heads() == {"o": kept}
 
 
+def test_a_damaged_head_keeps_nobody_from_recording(lab: Any) -> None:
+    """Its log is left alone, for what should be there of it cannot be told; other logs and other places go on."""
+    lab.record()
+    (path,) = (lab.home / "heads").glob("*.json")
+    good = path.read_bytes()
+    path.write_bytes(good[:100])
+    lab.record()
+    lab.record(evidence=lab.root / "another")
+    assert lab.verify(lab.root / "another").verdict == "cannot-tell"
+    result = lab.verify()
+    assert (result.verdict, result.counts["logs"]) == ("cannot-tell", 2)
+    assert {finding.code for finding in result.findings} == {"CF-KEYS-040"}
+    path.write_bytes(good)
+    assert lab.verify().verdict == "intact"
+
+
 def test_what_killed_processes_left_of_heads_is_swept(home: Path) -> None:
     keys.remember_head("o", **HEAD)
     old, new = home / "heads" / ".a.json.0123.tmp", home / "heads" / ".b.json.4567.tmp"

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from counterfoil import _locks, keys, log, notes
+from counterfoil._folders import sync_folder
 from counterfoil.errors import CounterfoilError, LogError
 from counterfoil.stores import FolderStore
 
@@ -36,12 +37,15 @@ class Chosen:
 
 def choose(store: FolderStore, identity: keys.SigningKey) -> Chosen:
     """Choose and lock; raises LogError (CF-LOG-030) when a new log cannot be locked, OSError when no lock can be."""
-    heads = keys.remembered_heads()
+    damaged: set[str] = set()
+    heads = keys.remembered_heads(damaged=damaged)
     others: list[tuple[str, bytes]] = []
     chosen: Chosen | None = None
     for name in store.logs():
         origin = f"{identity.keyid}/{name}"
         scan, whole = _look(store, name, identity)
+        # What should be there of it cannot be told: it is left as it is for whoever looks into that.
+        whole &= keys.head_name(origin) not in damaged
         if chosen is None and whole and _ours(scan, origin, identity):
             locks = _locks_of(store, name, origin)
             if locks:
@@ -60,6 +64,7 @@ def choose(store: FolderStore, identity: keys.SigningKey) -> Chosen:
     lock = _lock(origin)
     if lock is None:
         raise LogError("a new log is already locked", code="CF-LOG-030", where=origin, hint="try again")
+    sync_folder(keys.lock_path(origin).parent)  # it says whose the log is until that has a checkpoint
     return Chosen(name, origin, log.LogScan(store, name), [lock], others)
 
 

@@ -12,6 +12,7 @@ from counterfoil._ed25519 import PublicKey, SigningKey, fingerprint
 from counterfoil._heads import (
     Head,
     forget_head,
+    head_name,
     remember_head,
     remembered_head,
     remembered_heads,
@@ -29,6 +30,7 @@ __all__ = [
     "SigningKey",
     "fingerprint",
     "forget_head",
+    "head_name",
     "home",
     "load_identity",
     "load_or_create_identity",
