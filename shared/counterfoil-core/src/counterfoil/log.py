@@ -34,7 +34,8 @@ __all__ = ["ZERO", "BlobSeen", "CheckpointSeen", "Entry", "LogScan", "Problem", 
 class LogScan:
     """Streams one log from a segment on; afterwards its fields tell the state a writer continues from.
 
-    ``suspects`` are segments that do not end in a checkpoint, with the bytes that are good of each.
+    ``suspects`` are segments that do not end in a checkpoint, with the bytes that are good of each; ``noted`` is the
+    one that holds the last checkpoint.
     """
 
     store: FolderStore
@@ -45,6 +46,7 @@ class LogScan:
     segment: int = -1
     good: int = 0
     covered: int = 0
+    noted: int = -1
     last_note: bytes | None = None
     clean: bool = False
     first: dict[str, Any] | None = None
@@ -181,6 +183,7 @@ class LogScan:
                                 )
                                 return
                             self.last_note, self.covered, self.clean = item.data, self.index, True
+                            self.noted = number
                             yield CheckpointSeen(
                                 item.data, self.index, self.tree.root(), number, chunk.end, awaiting
                             )
@@ -219,15 +222,13 @@ class LogScan:
         """
         file.seek(offset)
         rest = file.read()
-        if not rest[: segments.CHUNK_HEADER.size].strip(b"\0"):
-            return False
         mark = f"/{self.log}\n".encode()
         at = rest.find(mark)
         while at >= 0:
             # A note begins with the origin: 64 hex digits, and the log's name behind a slash.
             start = at - 64 - segments.NOTE_HEAD
             if start > 0 and segments.is_note(rest, start):
-                return True
+                return not segments.has_hole(rest[:start], offset)
             at = rest.find(mark, at + 1)
         return False
 
