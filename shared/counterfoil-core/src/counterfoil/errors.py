@@ -15,6 +15,7 @@ The tree (codes are listed in ``shared/spec/errors.md``)::
       StoreError             the evidence place cannot be read or written
       HandoffError           a handoff cannot be made
         HandoffRefusedError  a receiver refused a handoff
+      TrustError             a trust policy cannot be used
       PluginError            a plugin failed to load or broke its contract
 """
 
@@ -34,6 +35,7 @@ __all__ = [
     "ProofError",
     "StatementError",
     "StoreError",
+    "TrustError",
     "WeakKeyError",
 ]
 
@@ -114,6 +116,10 @@ class HandoffError(CounterfoilError):
 
 class HandoffRefusedError(HandoffError):
     """A receiver refused a handoff; the refusal is in its log."""
+
+
+class TrustError(CounterfoilError):
+    """A trust policy is malformed, not signed by those who may, or older than one that was used before."""
 
 
 class PluginError(CounterfoilError):

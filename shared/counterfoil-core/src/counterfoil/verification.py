@@ -9,15 +9,20 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from typing import Final
 
-from counterfoil import keys
+from counterfoil import keys, trust
 from counterfoil.checks import LogCheck
+from counterfoil.dsse import Check
 from counterfoil.errors import CounterfoilError, StoreError
 from counterfoil.findings import EXIT_CODES, Finding, Verdict, Verification
 from counterfoil.log import Entry, LogScan, Problem
 from counterfoil.reader import read
+from counterfoil.signatures import Signatures
 from counterfoil.stores import FolderStore
+from counterfoil.trust import Policy
+from counterfoil.trust_checks import Heads, Shared
 from counterfoil.views import run_of
 
 __all__ = ["EXIT_CODES", "Finding", "Verdict", "Verification", "verify"]
@@ -30,30 +35,62 @@ def verify(
     evidence: str | os.PathLike[str] | FolderStore,
     *,
     keyring: keys.Keyring | str | os.PathLike[str] | None = None,
-    policy: None = None,
+    policy: str | os.PathLike[str] | bytes | Policy | None = None,
     run: str | None = None,
+    full: bool = False,
 ) -> Verification:
     """Check every byte of evidence; never raises for what it finds, StoreError when there is nothing to look at.
 
-    ``keyring`` (object or file) instead of this machine's; ``run`` judges only the logs that hold
-    that run or cannot be read to their end.
+    ``keyring`` (object or file) instead of this machine's; ``policy`` (file, its bytes, or object): its keys take the
+    place of the pinned ones, TrustError (CF-TRUST-001 to 003) when it is none; ``run`` judges only the logs that hold
+    that run or cannot be read to their end; ``full`` computes signatures again that were found valid before.
     """
     reader = read(evidence)
     ring = keyring if isinstance(keyring, keys.Keyring) else keys.Keyring.load(keyring)
-    before = _picture(reader.store)
-    out = _once(reader.store, ring, run)
-    for _ in range(_AGAIN):
-        after = _picture(reader.store)
-        if out.verdict == "intact" or after == before:
-            break
-        # Somebody records meanwhile, and what was read first does not fit what was read last.
-        before = after
-        out = _once(reader.store, ring, run)
+    with contextlib.nullcontext() if full else Signatures() as known:
+        judging = _Judging(ring, check=None if known is None else known.check)
+        if policy is not None:
+            judging.believe(policy)
+        before = _picture(reader.store)
+        out = _once(reader.store, judging, run)
+        for _ in range(_AGAIN):
+            after = _picture(reader.store)
+            if out.verdict == "intact" or after == before:
+                break
+            # Somebody records meanwhile, and what was read first does not fit what was read last.
+            before = after
+            out = _once(reader.store, judging, run)
     return out
 
 
-def _once(store: FolderStore, ring: keys.Keyring, run: str | None) -> Verification:
+@dataclass(slots=True)
+class _Judging:
+    """By whose word evidence is judged: pinned keys, or those of a policy that is believed here."""
+
+    ring: keys.Keyring
+    check: Check | None = None
+    policy: Policy | None = None
+    doubts: list[Finding] = field(default_factory=list)
+
+    def believe(self, policy: str | os.PathLike[str] | bytes | Policy) -> None:
+        """Go by a policy; one that is not believed turns nothing off and keeps the verdict from being `intact`."""
+        found = trust.read(policy)
+        try:
+            self.policy = trust.load(found, keyring=self.ring)
+        except CounterfoilError as exc:
+            self.doubts.append(_finding(exc, "cannot-tell"))
+        else:
+            self.ring = self.policy.keyring
+
+    def begin(self, out: Verification) -> Shared:
+        """What the checks of all logs share in one pass."""
+        out.findings += self.doubts
+        return Shared(Heads(), self.policy, self.check)
+
+
+def _once(store: FolderStore, judging: _Judging, run: str | None) -> Verification:
     out = Verification()
+    shared = judging.begin(out)
     checks: dict[str, LogCheck] = {}
     heads: dict[str, keys.Head] = {}
     own = None
@@ -70,7 +107,7 @@ def _once(store: FolderStore, ring: keys.Keyring, run: str | None) -> Verificati
     else:
         names = [name for name in names if _in_scope(store, name, heads, run)]
     for name in names:
-        check = LogCheck(store, name, ring, heads, own=own)
+        check = LogCheck(store, name, judging.ring, heads, own=own, shared=shared)
         out.findings += check.run()
         out.notes += check.notes
         checks[name] = check
@@ -80,6 +117,7 @@ def _once(store: FolderStore, ring: keys.Keyring, run: str | None) -> Verificati
     everything = {name: check.checkpoints for name, check in checks.items()}
     for check in checks.values():
         out.findings += check.cited(everything, partial=run is not None)
+    out.findings += shared.heads.findings({check.origin: check.checkpoints for check in checks.values()})
     out.findings += _absent(store, heads, names, partial=run is not None)
     out.findings += _copied(store, heads, checks)
     if not names:
