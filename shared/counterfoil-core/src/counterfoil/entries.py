@@ -6,9 +6,7 @@ An entry is RFC 8785 of ``{"body": B, "i": n, "prev": SHA-256 of entry n-1}``; i
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final
-
-from counterfoil import records
+from typing import Any, Final, NamedTuple
 
 __all__ = [
     "MAX_ENTRY",
@@ -18,6 +16,7 @@ __all__ = [
     "CheckpointSeen",
     "Entry",
     "Event",
+    "NoteBehind",
     "Problem",
     "entry_bytes",
 ]
@@ -30,9 +29,11 @@ MAX_ENTRY: Final = 65 * 1024
 OPENERS: Final = frozenset({"session", "segment", "recovered"})
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """One entry: its position, digests and parsed body (trusted only once a checkpoint covers it)."""
+class Entry(NamedTuple):
+    """One entry: its position, digests and parsed body (trusted only once a checkpoint covers it).
+
+    ``op`` is the operation of a record, or ``statement``.
+    """
 
     log: str
     index: int
@@ -41,24 +42,18 @@ class Entry:
     body_bytes: bytes
     segment: int
     offset: int
-
-    @property
-    def op(self) -> str:
-        """Operation of a record, or ``statement``."""
-        return str(self.body["content"]["op"]) if records.is_record(self.body) else "statement"
+    op: str
 
 
-@dataclass(frozen=True, slots=True)
-class BlobSeen:
-    """A blob passed by: its digest, size, bytes and where to read it again (segment, stream, chunk, position)."""
+class BlobSeen(NamedTuple):
+    """A blob passed by: its digest, bytes and where to read it again (segment, stream, chunk, position)."""
 
     sha256: str
     data: bytes
     place: tuple[int, int, int, int]
 
 
-@dataclass(frozen=True, slots=True)
-class CheckpointSeen:
+class CheckpointSeen(NamedTuple):
     """A C2SP note passed by, with what the reader computed itself: entries so far, root, place, ``stored`` facts."""
 
     note: bytes
@@ -67,6 +62,14 @@ class CheckpointSeen:
     segment: int
     end: int
     stored_ok: bool
+
+
+class NoteBehind(NamedTuple):
+    """A note behind what counts of a recovered segment, as it stands there; the log goes on at entry ``index``."""
+
+    note: bytes
+    index: int
+    segment: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +83,7 @@ class Problem:
     unknown: bool = False
 
 
-Event = Entry | BlobSeen | CheckpointSeen | Problem
+Event = Entry | BlobSeen | CheckpointSeen | NoteBehind | Problem
 
 
 def entry_bytes(body: bytes, index: int, prev: str) -> bytes:

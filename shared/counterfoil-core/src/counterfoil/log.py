@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 
 from counterfoil import canonical, records, segments, tree
 from counterfoil.digest import sha256_hex
@@ -21,13 +21,50 @@ from counterfoil.entries import (
     CheckpointSeen,
     Entry,
     Event,
+    NoteBehind,
     Problem,
     entry_bytes,
 )
 from counterfoil.errors import CounterfoilError, LogError, StoreError
 from counterfoil.stores import FolderStore
 
-__all__ = ["ZERO", "BlobSeen", "CheckpointSeen", "Entry", "LogScan", "Problem", "entry_bytes", "read_blob"]
+__all__ = [
+    "ZERO",
+    "BlobSeen",
+    "CheckpointSeen",
+    "Entry",
+    "LogScan",
+    "Problem",
+    "State",
+    "Step",
+    "entry_bytes",
+    "read_blob",
+]
+
+
+class Step(NamedTuple):
+    """How a segment is read: what is recovered of it, whether it may be torn, and its first entry's operation."""
+
+    number: int
+    recovered: dict[str, Any] | None
+    last: bool
+    opening: str
+
+
+class State(NamedTuple):
+    """Where the reading of a log is (fields of ``LogScan``); ``covered`` is -1 where no checkpoint passed by."""
+
+    index: int
+    prev: str
+    peaks: list[bytes]
+    segment: int
+    good: int
+    covered: int
+    noted: int
+    last_note: bytes | None
+    clean: bool
+    broken: bool
+    suspects: dict[int, int]
 
 
 @dataclass(slots=True)
@@ -56,23 +93,69 @@ class LogScan:
 
     def events(self) -> Iterator[Event]:
         """Entries, blobs, checkpoints and problems in file order; stops at the first problem that breaks the chain."""
+        for step in self.plan():
+            yield from self.read(step)
+            if self.broken:
+                return
+
+    def plan(self) -> list[Step]:
+        """How to read each segment; all but the first segments of the log are looked into for that."""
         numbers = self.store.segments(self.log)
         openings = self._openings(numbers)
         recovered = self._recoveries(openings)
-        for expected, number in enumerate(numbers):
-            if number != expected:
-                yield self._problem(
-                    "CF-LOG-012", self.store.segment_name(self.log, expected), "a segment is missing"
-                )
-                return
-            # A stop while a segment is begun leaves one without an opening: the one before it is still the last.
-            last = number >= max(openings, default=0)
-            for event in self._segment(number, recovered.get(number), last=last):
-                yield event
-                if isinstance(event, Problem) and not (event.torn or event.unknown):
-                    return
-        if not numbers:
+        # A stop while a segment is begun leaves one without an opening: the one before it is still the last.
+        last = max(openings, default=0)
+        steps = [
+            Step(number, recovered.get(number), number >= last, openings[number].op if number in openings else "")
+            for number in numbers
+        ]
+        gap = next((at for at, number in enumerate(numbers) if at != number), None)
+        if gap is not None:
+            steps = [*steps[:gap], Step(gap, None, last=True, opening="missing")]
+        return steps or [Step(-1, None, last=True, opening="missing")]
+
+    def read(self, step: Step) -> Iterator[Event]:
+        """One segment; ``broken`` is set where the reading of the log ends."""
+        if step.number < 0:
             yield Problem("CF-LOG-013", self.log, "a log without segments", torn=True)
+        elif step.opening == "missing":
+            where = self.store.segment_name(self.log, step.number)
+            yield self._problem("CF-LOG-012", where, "a segment is missing")
+        else:
+            yield from self._segment(step.number, step.recovered, last=step.last)
+
+    def start_at(self, number: int) -> bool:
+        """Begin at a segment, with what its first entry tells of all before it; False when it tells nothing."""
+        opening = self._opening(number)
+        if opening is None:
+            return False
+        self.covered = -1
+        return self._resume(opening)
+
+    def state(self) -> State:
+        """Where the reading is."""
+        return State(
+            self.index,
+            self.prev,
+            self.tree.peaks(),
+            self.segment,
+            self.good,
+            self.covered,
+            self.noted,
+            self.last_note,
+            self.clean,
+            self.broken,
+            dict(self.suspects),
+        )
+
+    def go_on(self, state: State) -> None:
+        """Take the state at the end of a segment that was read elsewhere."""
+        self.index, self.prev = state.index, state.prev
+        self.tree = tree.Tree.from_peaks(state.index, state.peaks)
+        self.segment, self.good, self.clean, self.broken = state.segment, state.good, state.clean, state.broken
+        if state.covered >= 0:
+            self.covered, self.noted, self.last_note = state.covered, state.noted, state.last_note
+        self.suspects |= state.suspects
 
     def tail(self) -> Iterator[Event]:
         """The same from the last segment that holds a checkpoint, for a writer that continues the log."""
@@ -168,9 +251,9 @@ class LogScan:
                     if chunk.form == segments.ZSTD_FIRST:
                         start_of_stream = chunk.start
                     self.clean = False
-                    listed = list(segments.items(chunk, where=where))
-                    alone = chunk.form == segments.RAW and len(listed) == 1
-                    if awaiting is not None and not (alone and listed[0].kind == segments.NOTE):
+                    alone = segments.stands_alone(chunk)
+                    listed = segments.items(chunk, where=where)
+                    if awaiting is not None and not (alone and chunk.data[0] == segments.NOTE):
                         yield self._problem(
                             "CF-LOG-014", f"{where} byte {chunk.start}", "no note after `stored`"
                         )
@@ -214,23 +297,18 @@ class LogScan:
                     yield self._problem(exc.code, exc.where or where, exc.message)
                     return
                 yield Problem(exc.code, exc.where or where, exc.message, torn=True)
+                return
+            if end is not None:
+                for _, note in segments.notes_from(file, self.log, end):
+                    yield NoteBehind(note, self.index, number)
 
     def _note_follows(self, file: BinaryIO, offset: int) -> bool:
         """Whether a whole checkpoint stands behind bytes that are no chunk: then they are damage, no torn tail.
 
         A hole of zeros is not held against anybody: after a power failure later blocks may be there without earlier.
         """
-        file.seek(offset)
-        rest = file.read()
-        mark = f"/{self.log}\n".encode()
-        at = rest.find(mark)
-        while at >= 0:
-            # A note begins with the origin: 64 hex digits, and the log's name behind a slash.
-            start = at - 64 - segments.NOTE_HEAD
-            if start > 0 and segments.is_note(rest, start):
-                return not segments.has_hole(rest[:start], offset)
-            at = rest.find(mark, at + 1)
-        return False
+        found = next(segments.notes_from(file, self.log, offset), None)
+        return found is not None and not segments.has_hole(file, offset, found[0])
 
     def _check_recovered(self, number: int, recovered: dict[str, Any], where: str) -> Problem | None:
         if recovered.keys() != {"good", "segment", "sha256", "size"} or type(recovered["good"]) is not int:
@@ -288,19 +366,20 @@ class LogScan:
         body = records.parse_body(value["body"], at)
         # `{"body":` is 8 bytes; behind the body stand `,"i":N,"prev":"<64>"}`.
         raw = data[8 : len(data) - len(b',"i":,"prev":""}') - 64 - len(str(value["i"]))]
-        return Entry(self.log, value["i"], sha256_hex(data), body, raw, number, offset)
+        op = str(body["content"]["op"]) if records.is_record(body) else "statement"
+        return Entry(self.log, value["i"], sha256_hex(data), body, raw, number, offset, op)
 
     def _peaks(self) -> dict[str, Any]:
         return {"peaks": [peak.hex() for peak in self.tree.peaks()], "size": self.tree.size}
 
-    def _resume(self, opening: Entry) -> None:
+    def _resume(self, opening: Entry) -> bool:
         """Take index, previous digest and tree from a segment's first entry, which a checkpoint must cover later."""
-        state = opening.body["context"].get("tree")
+        state = opening.body["context"].get("tree") if records.is_record(opening.body) else None
         try:
             assert isinstance(state, dict)
             self.tree = tree.Tree.from_peaks(state["size"], [bytes.fromhex(peak) for peak in state["peaks"]])
         except (AssertionError, KeyError, TypeError, ValueError, CounterfoilError):
-            return
+            return False
         self.index = opening.index
         where = self.store.segment_name(self.log, opening.segment)
         with self.store.open_segment(self.log, opening.segment) as file:
@@ -308,7 +387,8 @@ class LogScan:
                 for item in segments.items(chunk, where=where):
                     if item.kind == segments.ENTRY:
                         self.prev = canonical.loads(item.data)["prev"]
-                        return
+                        return True
+        return False
 
     def _problem(self, code: str, where: str, message: str) -> Problem:
         self.broken = True

@@ -17,7 +17,7 @@ from typing import Any, Final
 from urllib.parse import quote, unquote
 
 from counterfoil import canonical
-from counterfoil.digest import sha256_hex
+from counterfoil.digest import is_reference, sha256_hex
 from counterfoil.errors import LogError
 
 __all__ = [
@@ -32,6 +32,7 @@ __all__ = [
     "fits",
     "is_record",
     "label",
+    "look",
     "parse_body",
     "step",
 ]
@@ -84,16 +85,31 @@ def build(content: dict[str, Any], context: dict[str, Any]) -> bytes:
 
 def fits(data: bytes, body: dict[str, Any]) -> bool:
     """Whether a record keeps to its limits: at most 32 KiB, no float, no null (two readers must agree on numbers)."""
-    stack: list[object] = [body]
+    return look(body)[1] and len(data) <= MAX_RECORD
+
+
+def look(body: dict[str, Any]) -> tuple[list[tuple[str, int, str]], bool]:
+    """References in a record (SHA-256, size, media; each once), and whether it is without float and null."""
+    found: list[tuple[str, int, str]] = []
+    fit = True
+    stack: list[Any] = [body]
+    pop, push = stack.pop, stack.append
     while stack:
-        node = stack.pop()
+        node = pop()
         if type(node) is dict:
-            stack.extend(node.values())
-        elif type(node) is list:
-            stack.extend(node)
-        elif node is None or type(node) is float:
-            return False
-    return len(data) <= MAX_RECORD
+            if len(node) == 3 and "sha256" in node and is_reference(node):
+                found.append((node["sha256"], node["size"], node["media"]))
+                continue
+            node = node.values()
+        for child in node:
+            kind = type(child)
+            if kind is dict or kind is list:
+                push(child)
+            elif child is None or kind is float:
+                fit = False
+    if len(found) > 1:
+        found = list(dict.fromkeys(found))
+    return found, fit
 
 
 def is_record(body: dict[str, Any]) -> bool:

@@ -12,13 +12,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
-from counterfoil import keys, trust
+from counterfoil import evidence_checks, keys, trust
 from counterfoil.checks import LogCheck
 from counterfoil.dsse import Check
 from counterfoil.errors import CounterfoilError, StoreError
-from counterfoil.findings import EXIT_CODES, Finding, Verdict, Verification
+from counterfoil.evidence_checks import Outcome
+from counterfoil.findings import EXIT_CODES, Finding, Findings, Verdict, Verification
 from counterfoil.log import Entry, LogScan, Problem
+from counterfoil.parts import Proven, judge_part
 from counterfoil.reader import read
+from counterfoil.sidebyside import SideBySide, enough
 from counterfoil.signatures import Signatures
 from counterfoil.stores import FolderStore
 from counterfoil.trust import Policy
@@ -38,12 +41,14 @@ def verify(
     policy: str | os.PathLike[str] | bytes | Policy | None = None,
     run: str | None = None,
     full: bool = False,
+    jobs: int | None = None,
 ) -> Verification:
     """Check every byte of evidence; never raises for what it finds, StoreError when there is nothing to look at.
 
     ``keyring`` (object or file) instead of this machine's; ``policy`` (file, its bytes, or object): its keys take the
     place of the pinned ones, TrustError (CF-TRUST-001 to 003) when it is none; ``run`` judges only the logs that hold
-    that run or cannot be read to their end; ``full`` computes signatures again that were found valid before.
+    that run or cannot be read to their end; ``full`` computes signatures again that were found valid before;
+    ``jobs`` processes read segments side by side (default: as many as there are cores, where there is enough to do).
     """
     reader = read(evidence)
     ring = keyring if isinstance(keyring, keys.Keyring) else keys.Keyring.load(keyring)
@@ -52,14 +57,14 @@ def verify(
         if policy is not None:
             judging.believe(policy)
         before = _picture(reader.store)
-        out = _once(reader.store, judging, run)
+        out = _once(reader.store, judging, run, jobs)
         for _ in range(_AGAIN):
             after = _picture(reader.store)
             if out.verdict == "intact" or after == before:
                 break
             # Somebody records meanwhile, and what was read first does not fit what was read last.
             before = after
-            out = _once(reader.store, judging, run)
+            out = _once(reader.store, judging, run, jobs)
     return out
 
 
@@ -82,16 +87,17 @@ class _Judging:
         else:
             self.ring = self.policy.keyring
 
-    def begin(self, out: Verification) -> Shared:
+    def begin(self, found: Findings) -> Shared:
         """What the checks of all logs share in one pass."""
-        out.findings += self.doubts
+        found.extend(self.doubts)
         return Shared(Heads(), self.policy, self.check)
 
 
-def _once(store: FolderStore, judging: _Judging, run: str | None) -> Verification:
+def _once(store: FolderStore, judging: _Judging, run: str | None, jobs: int | None) -> Verification:
     out = Verification()
-    shared = judging.begin(out)
-    checks: dict[str, LogCheck] = {}
+    found, notes = Findings(), Findings()
+    shared = judging.begin(found)
+    outcomes: dict[str, Outcome] = {}
     heads: dict[str, keys.Head] = {}
     own = None
     try:
@@ -99,29 +105,27 @@ def _once(store: FolderStore, judging: _Judging, run: str | None) -> Verificatio
         heads = keys.remembered_heads()
         own = keys.Keyring.load().own
     except CounterfoilError as exc:
-        out.findings.append(_finding(exc, "cannot-tell"))
+        found.add(_finding(exc, "cannot-tell"))
     names = store.logs()
     if run is None:
         # A folder without a log is no evidence, whatever else is in it.
-        out.findings += _foreign(store) if names else []
+        found.extend(evidence_checks.foreign(store) if names else ())
     else:
         names = [name for name in names if _in_scope(store, name, heads, run)]
-    for name in names:
-        check = LogCheck(store, name, judging.ring, heads, own=own, shared=shared)
-        out.findings += check.run()
-        out.notes += check.notes
-        checks[name] = check
+    for check in _judged(store, names, judging, heads, own, shared, jobs):
+        found.extend(check.findings)
+        notes.extend(check.notes)
+        outcomes[check.name] = check.outcome()
         for key, count in check.counts.items():
             out.counts[key] += count
     out.counts["logs"] = len(names)
-    everything = {name: check.checkpoints for name, check in checks.items()}
-    for check in checks.values():
-        out.findings += check.cited(everything, partial=run is not None)
-    out.findings += shared.heads.findings({check.origin: check.checkpoints for check in checks.values()})
-    out.findings += _absent(store, heads, names, partial=run is not None)
-    out.findings += _copied(store, heads, checks)
+    for one in outcomes.values():
+        found.extend(evidence_checks.cited(one, outcomes, partial=run is not None))
+    found.extend(shared.heads.findings({one.origin: one.checkpoints for one in outcomes.values()}))
+    found.extend(evidence_checks.absent(store, heads, names, partial=run is not None))
+    found.extend(evidence_checks.copied(store, heads, outcomes))
     if not names:
-        out.findings.append(
+        found.add(
             Finding(
                 "CF-VERIFY-001",
                 str(store.root),
@@ -130,7 +134,41 @@ def _once(store: FolderStore, judging: _Judging, run: str | None) -> Verificatio
                 "cannot-tell",
             )
         )
+    out.findings, out.notes = found.whole(), notes.whole()
     return out
+
+
+def _judged(
+    store: FolderStore,
+    names: list[str],
+    judging: _Judging,
+    heads: dict[str, keys.Head],
+    own: str | None,
+    shared: Shared,
+    jobs: int | None,
+) -> Iterator[LogCheck]:
+    """The checks of all logs, done; with several jobs their segments are read side by side."""
+    jobs = enough(store) if jobs is None else jobs
+    if jobs < 2:
+        for name in names:
+            check = LogCheck(store, name, judging.ring, heads, own=own, shared=shared)
+            check.run()
+            yield check
+        return
+    proven = Proven(shared.check)
+    shared.check = proven.check
+    with SideBySide(store, names, jobs=jobs) as ahead:
+        for name in names:
+            check = LogCheck(store, name, judging.ring, heads, own=own, shared=shared)
+            for step, part in ahead.parts(name):
+                if part is None or not judge_part(check, part, proven):
+                    for event in check.scan.read(step):
+                        check.take(event)
+                if check.scan.broken:
+                    ahead.skip(name)
+                    break
+            check.finish()
+            yield check
 
 
 def _in_scope(store: FolderStore, name: str, heads: dict[str, keys.Head], run: str) -> bool:
@@ -159,52 +197,3 @@ def _picture(store: FolderStore) -> dict[tuple[str, int], int]:
 
 def _finding(exc: CounterfoilError, verdict: Verdict) -> Finding:
     return Finding(exc.code, exc.where or "", exc.message, exc.hint or "", verdict)
-
-
-def _foreign(store: FolderStore) -> Iterator[Finding]:
-    for name, wrong in store.foreign():
-        yield Finding(
-            "CF-VERIFY-002",
-            name,
-            f"{name} {wrong}",
-            "every byte inside evidence is evidence: find out who put it there",
-        )
-
-
-def _copied(
-    store: FolderStore, heads: dict[str, keys.Head], checks: dict[str, LogCheck]
-) -> Iterator[Finding]:
-    """Logs of other evidence among those that were written here; evidence moved or copied as a whole is none."""
-    places = {name: heads[check.origin].evidence for name, check in checks.items() if check.origin in heads}
-    if store.names.isdisjoint(places.values()):
-        return
-    for name, place in sorted(places.items()):
-        if place and place not in store.names and os.path.isdir(os.path.join(place, name)):
-            yield Finding(
-                "CF-VERIFY-006",
-                name,
-                f"a log that was written in {place}",
-                "it was copied in here: find out by whom",
-            )
-
-
-def _absent(
-    store: FolderStore, heads: dict[str, keys.Head], names: list[str], *, partial: bool
-) -> Iterator[Finding]:
-    if partial:
-        return
-    # Logs that stand here were written in a place that is no longer theirs: it was moved here, with all that was in it.
-    moved = {head.evidence for origin, head in heads.items() if origin.rpartition("/")[2] in names} - {""}
-    for origin, head in sorted(heads.items()):
-        name = origin.rpartition("/")[2]
-        if name in names:
-            continue
-        elsewhere = head.evidence in moved and not os.path.lexists(os.path.join(head.evidence, name))
-        if head.evidence in store.names or elsewhere:
-            entries = "1 entry" if head.size == 1 else f"{head.size} entries"
-            yield Finding(
-                "CF-VERIFY-003",
-                name,
-                f"a log that was written here ({entries}) is gone",
-                f"restore it from a copy; if you deleted it on purpose: counterfoil keys forget {name}",
-            )
