@@ -78,7 +78,9 @@ class Maker:
             value = self._blob(node, digest.MEDIA_FOLD)
             self._fold = (count + 1, value["sha256"]) if count < 200 else (0, "")
         else:
-            value = self._blob(canonical.dumps({"messages": inner, "model": "m", "n": number}), digest.MEDIA_JSON)
+            value = self._blob(
+                canonical.dumps({"messages": inner, "model": "m", "n": number}), digest.MEDIA_JSON
+            )
         begins = not self._run
         if begins:
             self._run, self._calls = f"{number:032x}", 0
@@ -106,11 +108,20 @@ class Maker:
             self._point()
 
     def _point(self) -> None:
-        content = {"actor": "team/writer", "address": "step:writer@1", "name": "n", "op": "custom", "phase": "point"}
+        content = {
+            "actor": "team/writer",
+            "address": "step:writer@1",
+            "name": "n",
+            "op": "custom",
+            "phase": "point",
+        }
         self._entry(records.build(content, {"at": self._now(), "run": self._run}))
 
     def _record(self, op: str, phase: str, call: str, *, totals: Any = None, **refs: Any) -> None:
-        content: dict[str, Any] = {"actor": "team/writer", "address": f"invoke_workflow:team/step:writer@1/{op}:m"}
+        content: dict[str, Any] = {
+            "actor": "team/writer",
+            "address": f"invoke_workflow:team/step:writer@1/{op}:m",
+        }
         content |= {"name": "small-1", "op": op, "phase": phase, **refs}
         if phase == "end":
             content["status"] = "ok"
@@ -128,7 +139,12 @@ class Maker:
 
     def _handoff(self, value: dict[str, Any]) -> None:
         predicate = {
-            "content": {"basis": "sealed", "from": ["team/writer"], "kind": "edge", "payload": value["sha256"]},
+            "content": {
+                "basis": "sealed",
+                "from": ["team/writer"],
+                "kind": "edge",
+                "payload": value["sha256"],
+            },
             "exact": True,
             "issued": self._now() // 1000,
             "nonce": f"{self.entries:032x}",
@@ -199,7 +215,11 @@ class Maker:
         context["tree"] = {"peaks": [peak.hex() for peak in self._tree.peaks()], "size": self._tree.size}
         if self._number == 0:
             about = canonical.dumps({"broken": {}, "capabilities": {}, "environment": {}, "plugins": {}})
-            context |= {"about": self._blob(about, digest.MEDIA_JSON), "durability": "group", "mode": "observe"}
+            context |= {
+                "about": self._blob(about, digest.MEDIA_JSON),
+                "durability": "group",
+                "mode": "observe",
+            }
             spki = base64.b64encode(self.identity.spki).decode()
             context |= {"origin": self.origin, "pid": 1, "spki": spki, "version": "0"}
         op = "segment" if self._number else "session"
@@ -207,7 +227,12 @@ class Maker:
         self._flush()
 
     def _checkpoint(self) -> None:
-        content = {"offset": len(self._out), "op": "stored", "segment": self._number, "sha256": self._hash.hexdigest()}
+        content = {
+            "offset": len(self._out),
+            "op": "stored",
+            "segment": self._number,
+            "sha256": self._hash.hexdigest(),
+        }
         self._write(segments.raw_chunk(self._chain(records.build(content, {}))))
         text = notes.Checkpoint(self.origin, self._tree.size, self._tree.root()).to_text()
         note = notes.sign_note(text, self.origin, self.identity).encode()

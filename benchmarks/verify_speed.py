@@ -68,7 +68,10 @@ def _bare_log(folder: Path) -> int:
                     node = peaks[-1]
                     for peak in reversed(peaks[:-1]):
                         node = sha256(b"\x01" + peak + node).digest()
-                    if base64.b64encode(node) != text.split(b"\n")[2] or awaiting != stored_hash.hexdigest().encode():
+                    if (
+                        base64.b64encode(node) != text.split(b"\n")[2]
+                        or awaiting != stored_hash.hexdigest().encode()
+                    ):
                         raise ValueError("root")
                     seen[identity].verify(base64.b64decode(tail.split(b" ")[2])[4:], text + b"\n")
                 else:
@@ -105,6 +108,12 @@ def _key(spki: str) -> Ed25519PublicKey:
     return Ed25519PublicKey.from_public_bytes(base64.b64decode(spki)[-32:])
 
 
+def _cpu() -> float:
+    """Seconds of CPU of this process and of its children that ended."""
+    found = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(one.ru_utime + one.ru_stime for one in found)
+
+
 def child(what: str, root: Path, jobs: int) -> dict[str, Any]:
     """Time one row in this process."""
     from counterfoil import keys, verify
@@ -112,18 +121,18 @@ def child(what: str, root: Path, jobs: int) -> dict[str, Any]:
     identity = keys.load_identity()
     assert identity is not None
     ring = keys.Keyring.of([identity.public])
-    wall, cpu = time.perf_counter(), time.process_time()
+    wall, cpu = time.perf_counter(), _cpu()
     if what == "bare":
         entries = bare(root)
     else:
-        result = verify(root, keyring=ring)
+        result = verify(root, keyring=ring, full=True, jobs=jobs)
         assert result.verdict == "intact", result.findings[:3]
         entries = result.counts["records"] + result.counts["statements"]
     rss = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     return {
         "entries": entries,
         "wall": time.perf_counter() - wall,
-        "cpu": time.process_time() - cpu,
+        "cpu": _cpu() - cpu,
         "rss_mib": rss,
     }
 
@@ -161,7 +170,11 @@ def main() -> None:
         held["bytes"] = sum(path.stat().st_size for path in root.rglob("*.seg"))
         held["segments"] = len(list(root.rglob("*.seg")))
         print(", ".join(f"{count:,} {name}" for name, count in held.items()))
-        rows = {"bare loop": ("bare", 1), "verify, 1 job": ("verify", 1), f"verify, {given.jobs} jobs": ("verify", given.jobs)}
+        rows = {
+            "bare loop": ("bare", 1),
+            "verify, 1 job": ("verify", 1),
+            f"verify, {given.jobs} jobs": ("verify", given.jobs),
+        }
         found: dict[str, list[dict[str, Any]]] = {name: [] for name in rows}
         for _ in range(given.rounds):
             for name, (what, jobs) in rows.items():
@@ -169,13 +182,15 @@ def main() -> None:
                 done = subprocess.run(words, check=True, capture_output=True, text=True)
                 found[name].append(json.loads(done.stdout))
     told = {
-        name: {key: statistics.median(one[key] for one in ones) for key in ones[0]} for name, ones in found.items()
+        name: {key: statistics.median(one[key] for one in ones) for key in ones[0]}
+        for name, ones in found.items()
     }
-    print(f"{'row':<18}{'records/s':>12}{'us a record':>13}{'of bare':>9}{'MiB peak':>10}")
-    base = told["bare loop"]["wall"]
+    print(f"{'row':<18}{'records/s':>12}{'CPU us/record':>15}{'of bare':>9}{'by CPU':>9}{'MiB peak':>10}")
+    base = told["bare loop"]
     for name, one in told.items():
-        rate = one["entries"] / one["wall"]
-        print(f"{name:<18}{rate:>12,.0f}{1e6 / rate:>13.1f}{base / one['wall']:>9.2f}{one['rss_mib']:>10.0f}")
+        rate, cpu = one["entries"] / one["wall"], one["cpu"] / one["entries"] * 1e6
+        of_wall, of_cpu = base["wall"] / one["wall"], base["cpu"] / one["cpu"]
+        print(f"{name:<18}{rate:>12,.0f}{cpu:>15.1f}{of_wall:>9.2f}{of_cpu:>9.2f}{one['rss_mib']:>10.0f}")
     single, several = (told[name]["wall"] for name in list(rows)[1:])
     print(f"{given.jobs} jobs over one: {single / several:.2f}x")
     if given.json:

@@ -14,7 +14,7 @@ Source: RFC 8785 (JCS), RFC 7493 (I-JSON); ``shared/spec/canonical.md``.
 
 from __future__ import annotations
 
-from counterfoil._ijson import MAX_DEPTH_READ, loads, loads_canonical
+from counterfoil._ijson import MAX_DEPTH_READ, loads, loads_canonical, loads_plain
 from counterfoil._jcs import MAX_DEPTH_WRITE, MAX_INTEGER, dumps, dumps_record, fast_path_enabled
 
 __all__ = [
@@ -26,4 +26,5 @@ __all__ = [
     "fast_path_enabled",
     "loads",
     "loads_canonical",
+    "loads_plain",
 ]

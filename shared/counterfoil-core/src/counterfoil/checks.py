@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import base64
 import binascii
-import hashlib
 from typing import Any, Final
 
-from counterfoil import canonical, keys, notes, records
+from counterfoil import canonical, keys, notes
 from counterfoil.choosing import is_live
 from counterfoil.digest import Reference, is_reference
+from counterfoil.entries import BlobSeen, CheckpointSeen, Entry, Event, NoteBehind, Problem, place
 from counterfoil.errors import CounterfoilError
 from counterfoil.evidence_checks import Outcome
 from counterfoil.findings import Finding, Findings, Verdict
-from counterfoil.entries import BlobSeen, CheckpointSeen, Entry, Event, NoteBehind, Problem
 from counterfoil.log import LogScan
 from counterfoil.record_checks import RecordCheck
 from counterfoil.statement_checks import UNKNOWN, StatementCheck
@@ -21,18 +20,13 @@ from counterfoil.stored import Stored
 from counterfoil.stores import FolderStore
 from counterfoil.trust_checks import Heads, Shared
 
-__all__ = ["OWN", "LogCheck", "place"]
+__all__ = ["OWN", "LogCheck"]
 
 _CUT: Final = "a process was killed, or the end was cut: compare with a checkpoint held elsewhere"
 
 
 OWN: Final = frozenset({"session", "recovered", "loss"})
 """Operations of the log's own that say something about it."""
-
-
-def place(entry: Entry) -> str:
-    """Where an entry stands, as findings tell it."""
-    return f"{entry.log} entry {entry.index}"
 
 
 class LogCheck:
@@ -127,14 +121,14 @@ class LogCheck:
     # -- entries ------------------------------------------------------------------------------------------------------
 
     def _entry(self, entry: Entry) -> None:
-        at = place(entry)
-        if entry.op == "statement" and not records.is_record(entry.body):
+        if "payload" in entry.body:
             self.counts["statements"] += 1
-            self.statements.check(entry, at)
+            self.statements.check(entry, place(entry))
             return
         self.counts["records"] += 1
-        self.records.check(entry, at, hashlib.sha256(entry.body_bytes).digest())
+        self.records.check(entry)
         if entry.op in OWN:
+            at = place(entry)
             content, context = entry.body["content"], entry.body["context"]
             if entry.op == "session":
                 self._session(context, at)
@@ -150,7 +144,10 @@ class LogCheck:
                 count = context.get("count", 1)
                 self.counts["losses"] += count if type(count) is int else 1
                 self.say(
-                    "CF-VERIFY-021", at, f"not recorded: {content.get('name')} ({count})", verdict="incomplete"
+                    "CF-VERIFY-021",
+                    at,
+                    f"not recorded: {content.get('name')} ({count})",
+                    verdict="incomplete",
                 )
 
     def _session(self, context: dict[str, Any], at: str) -> None:
@@ -281,9 +278,7 @@ class LogCheck:
         what = "stands 1 entry" if tail == 1 else f"stand {tail} entries"
         if self._torn is not None:
             what = "stand bytes that are no whole chunk"
-        self.say(
-            "CF-VERIFY-024", where, f"after the last checkpoint {what}", verdict="incomplete", hint=_CUT
-        )
+        self.say("CF-VERIFY-024", where, f"after the last checkpoint {what}", verdict="incomplete", hint=_CUT)
 
     def _remembered(self) -> None:
         """The head this machine remembers; elsewhere only a checkpoint held by somebody else shows a cut tail."""

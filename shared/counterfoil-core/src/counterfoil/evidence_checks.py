@@ -1,4 +1,4 @@
-"""Checks of an evidence as a whole: what the logs say of each other, what this machine remembers, what does not belong."""
+"""Checks of an evidence as a whole: what logs say of each other, what is remembered of them, what is foreign."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Checks one segment alone, so that many are checked side by side, on this machine or on others.
 
-``check_part`` is a plain function of plain data: whoever runs it needs the segment's file and nothing else. It does what
+``check_part`` is a plain function of plain data: whoever runs it needs the segment's file, nothing else. It does what
 costs time (decompress, hash, parse, chain, look into values, verify signatures) and judges records; statements,
 sessions and checkpoints, whose checks depend on all that stands before, are handed on in their order. What it had to
 believe about earlier segments stands in ``Before``; ``judge_part`` holds that against what is really there and goes on
@@ -17,10 +17,9 @@ from typing import Any, Final, NamedTuple
 
 import orjson
 
-from counterfoil import records
 from counterfoil._ed25519 import PublicKey
 from counterfoil.before import Before, NotAlone
-from counterfoil.checks import OWN, LogCheck, place
+from counterfoil.checks import OWN, LogCheck
 from counterfoil.dsse import PAYLOAD_TYPE, Check, pae
 from counterfoil.entries import BlobSeen, Entry, Event
 from counterfoil.errors import CounterfoilError
@@ -115,13 +114,15 @@ def _check(task: Task) -> Part | None:
             stored.blob(event)
         elif not isinstance(event, Entry):
             items.append((len(rows), len(known), event))
-        elif event.op not in OWN and records.is_record(event.body):
+        elif event.op not in OWN and "payload" not in event.body:
             count += 1
-            check.check(event, place(event), hashlib.sha256(event.body_bytes).digest())
+            check.check(event)
         else:
             if event.op not in OWN:
                 signatures.verify(event.body)
-                event = event._replace(body={})  # read again where it is judged: that is faster than sending it
+                event = event._replace(
+                    body={}
+                )  # read again where it is judged: that is faster than sending it
             items.append((len(rows), len(known), event))
     return Part(
         start,
@@ -233,7 +234,7 @@ def keys_in(store: FolderStore, log: str, step: Step) -> dict[str, bytes]:
 
 
 def judge_part(check: LogCheck, part: Part, proven: Proven) -> bool:
-    """Go on from what checking the next segment alone gave; False, and nothing done, when it has to be read in order."""
+    """Go on from what checking the next segment alone gave; False, nothing done, when it has to be read in order."""
     scan, stored, before = check.scan, check.stored, part.before
     if part.start != (scan.index, scan.prev, scan.tree.peaks()):
         return False
@@ -262,5 +263,3 @@ def judge_part(check: LogCheck, part: Part, proven: Proven) -> bool:
     scan.go_on(part.state)
     proven.take(set())
     return True
-
-

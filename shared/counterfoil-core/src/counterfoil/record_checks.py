@@ -6,11 +6,12 @@ Needs nothing but the records: no folder, no keys. With ``before`` only a part o
 from __future__ import annotations
 
 from collections.abc import Callable
+from hashlib import sha256
 from typing import Any, NamedTuple
 
 from counterfoil import records
 from counterfoil.before import Before, NotAlone
-from counterfoil.entries import Entry
+from counterfoil.entries import Entry, place
 from counterfoil.shapes import Part, need_of
 from counterfoil.stored import Stored
 
@@ -52,33 +53,39 @@ class RecordCheck:
         self._ask = ask
         self._before = before
 
-    def check(self, entry: Entry, at: str, digest: bytes) -> None:
-        """Judge one record; ``digest`` is its own."""
-        body = entry.body
-        cited, fits = records.look(body)
-        for ref in cited:
-            if not self._stored.has(Part(bytes.fromhex(ref[0]), ref[1], need_of(ref[2]))):
+    def check(self, entry: Entry) -> None:
+        """Judge one record."""
+        has = self._stored.has
+        for ref in entry.cited:
+            if not has(Part(bytes.fromhex(ref[0]), ref[1], need_of(ref[2]))):
                 message = f"{entry.op}: stored bytes it cites are missing or no such value ({ref[0][:12]})"
-                self._say("CF-VERIFY-010", at, message)
-        if not fits or len(entry.body_bytes) > records.MAX_RECORD:
+                self._say("CF-VERIFY-010", place(entry), message)
+        if not entry.plain or len(entry.body_bytes) > records.MAX_RECORD:
             message = f"{entry.op}: longer than a record may be, or with a float or null"
-            self._say("CF-VERIFY-012", at, message)
-        content, context = body["content"], body["context"]
+            self._say("CF-VERIFY-012", place(entry), message)
+        content, context = entry.body["content"], entry.body["context"]
         if "handoffs" in context:
             received = context["handoffs"]
             for one in received if type(received) is list else [None]:
-                self._ask("CF-VERIFY-011", at, f"{entry.op}: the handoff it received is not in this log", one)
+                self._ask(
+                    "CF-VERIFY-011",
+                    place(entry),
+                    f"{entry.op}: the handoff it received is not in this log",
+                    one,
+                )
         if "parents" in context:
             parents = context["parents"]
             for one in parents if type(parents) is list else [None]:
                 named = one["digest"] if type(one) is dict and one.keys() == {"digest", "rel"} else None
-                self._ask("CF-VERIFY-045", at, f"{entry.op}: a parent it names is not in this log", named)
-        self._stored.add_raw(digest)
+                self._ask(
+                    "CF-VERIFY-045", place(entry), f"{entry.op}: a parent it names is not in this log", named
+                )
+        self._stored.add_raw(sha256(entry.body_bytes).digest())
         phase = content.get("phase")
         if phase == "start" or phase == "end":
-            self._tie(content, context, at)
+            self._tie(content, context, entry)
 
-    def _tie(self, content: dict[str, Any], context: dict[str, Any], at: str) -> None:
+    def _tie(self, content: dict[str, Any], context: dict[str, Any], entry: Entry) -> None:
         """Starts and ends joined by ``call``; a run's last record ties how many there were."""
         call, run = context.get("call"), context.get("run")
         if type(call) is not str or type(run) is not str:
@@ -92,14 +99,14 @@ class RecordCheck:
                 self.touched.add(call)
         elif context.get("late") is not True:
             if self.open.pop(call, None) is None and not self._was_open(call):
-                self._say("CF-VERIFY-022", at, "an end without a start", verdict="incomplete")
+                self._say("CF-VERIFY-022", place(entry), "an end without a start", verdict="incomplete")
             self.ended[run] = self.ended.get(run, 0) + 1
             totals = content.get("totals")
             if type(totals) is dict:
                 counted = {"ended": self.ended.pop(run, 0), "started": self.started.pop(run, 0)}
                 if totals != counted and not self._were(run, totals, counted):
                     message = f"the run had {totals}, the log holds {counted}"
-                    self._say("CF-VERIFY-023", at, message, verdict="incomplete")
+                    self._say("CF-VERIFY-023", place(entry), message, verdict="incomplete")
                 if self._before is not None and run not in self.totalled:
                     self._before.totals.setdefault(run, (0, 0))
                     self.totalled.add(run)

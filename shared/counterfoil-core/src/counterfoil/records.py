@@ -85,14 +85,15 @@ def build(content: dict[str, Any], context: dict[str, Any]) -> bytes:
 
 def fits(data: bytes, body: dict[str, Any]) -> bool:
     """Whether a record keeps to its limits: at most 32 KiB, no float, no null (two readers must agree on numbers)."""
-    return look(body)[1] and len(data) <= MAX_RECORD
+    _, nulls, floats = look(body)
+    return not nulls and not floats and len(data) <= MAX_RECORD
 
 
-def look(body: dict[str, Any]) -> tuple[list[tuple[str, int, str]], bool]:
-    """References in a record (SHA-256, size, media; each once), and whether it is without float and null."""
+def look(value: Any) -> tuple[list[tuple[str, int, str]], bool, bool]:
+    """What is looked for in a record, in one walk: references (SHA-256, size, media; each once), a null, a float."""
     found: list[tuple[str, int, str]] = []
-    fit = True
-    stack: list[Any] = [body]
+    nulls = floats = False
+    stack: list[Any] = [value]
     pop, push = stack.pop, stack.append
     while stack:
         node = pop()
@@ -101,15 +102,19 @@ def look(body: dict[str, Any]) -> tuple[list[tuple[str, int, str]], bool]:
                 found.append((node["sha256"], node["size"], node["media"]))
                 continue
             node = node.values()
+        elif type(node) is not list:
+            node = (node,)
         for child in node:
             kind = type(child)
             if kind is dict or kind is list:
                 push(child)
-            elif child is None or kind is float:
-                fit = False
+            elif child is None:
+                nulls = True
+            elif kind is float:
+                floats = True
     if len(found) > 1:
         found = list(dict.fromkeys(found))
-    return found, fit
+    return found, nulls, floats
 
 
 def is_record(body: dict[str, Any]) -> bool:

@@ -202,7 +202,7 @@ def is_note(data: bytes, start: int) -> bool:
         return False
     stored = data[start + CHUNK_HEADER.size : stop]
     kind, text = _ITEM.unpack_from(stored)
-    return (
+    return bool(
         kind == NOTE
         and _ITEM.size + int(text) == length
         and zlib.crc32(stored, zlib.crc32(data[start : start + 12])) == checksum
@@ -268,7 +268,7 @@ def stands_alone(chunk: Chunk) -> bool:
 def notes_from(file: BinaryIO, log: str, start: int) -> Iterator[tuple[int, bytes]]:
     """(offset of its chunk, text) of all notes of a log that stand whole, each in its own chunk, behind ``start``.
 
-    Looked for by what they begin with: 64 hex digits, a slash and the log's name. The bytes around them may be anything.
+    Looked for by what they begin with: 64 hex digits, a slash and the log's name; around them may be anything.
     """
     mark = f"/{log}\n".encode()
     lead = NOTE_HEAD + 64

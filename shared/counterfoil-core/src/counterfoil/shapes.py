@@ -20,7 +20,19 @@ from counterfoil._jcs import fast
 from counterfoil.digest import INLINE, MEDIA_FOLD, MEDIA_JSON, MEDIA_TEXT, is_reference
 from counterfoil.errors import CanonicalError
 
-__all__ = ["ANY", "FOLD", "MAX_NUMBER", "TEXT", "VALUE", "Part", "Shape", "is_text", "need_of", "parts_of", "shape_of"]
+__all__ = [
+    "ANY",
+    "FOLD",
+    "MAX_NUMBER",
+    "TEXT",
+    "VALUE",
+    "Part",
+    "Shape",
+    "is_text",
+    "need_of",
+    "parts_of",
+    "shape_of",
+]
 
 ANY: Final = 0
 """What a part has to be: any bytes; UTF-8 text; a reduced value; a node of a message list. A number above 0: the node
@@ -193,7 +205,9 @@ def _short_bytes(text: Any) -> bool:
 
 def _messages(value: Any) -> bool:
     return (
-        type(value) is list and bool(value) and all(type(one) is dict and one.keys() == {"$msg"} for one in value)
+        type(value) is list
+        and bool(value)
+        and all(type(one) is dict and one.keys() == {"$msg"} for one in value)
     )
 
 

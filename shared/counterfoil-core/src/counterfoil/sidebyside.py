@@ -40,7 +40,9 @@ def enough(store: FolderStore) -> int:
             with contextlib.suppress(CounterfoilError):
                 total += store.segment_size(name, number)
             if total >= _ENOUGH:
-                return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+                return (
+                    len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+                )
     return 1
 
 
@@ -120,7 +122,12 @@ class SideBySide:
         """On a thread of the pool: what its process says about a segment."""
         try:
             child = self._child()
-            if child is None or not task.step.opening or task.step.number < 0 or task.step.opening == "missing":
+            if (
+                child is None
+                or not task.step.opening
+                or task.step.number < 0
+                or task.step.opening == "missing"
+            ):
                 return None
             _write(child.stdin, pickle.dumps(task, pickle.HIGHEST_PROTOCOL))  # type: ignore[arg-type]
             found = pickle.loads(_read(child.stdout))  # type: ignore[arg-type]  # noqa: S301 - our own process

@@ -207,8 +207,7 @@ class Stored:
     # -- parts of a log -----------------------------------------------------------------------------------------------
 
     def follows(self, parts: set[Part], rows: bytes) -> bool:
-        """Whether parts are there, and blobs that come next change nothing of what is here: none is awaited or another.
-        """
+        """Whether parts are there, and blobs that come next change nothing here: none is awaited, none differs."""
         get, absent = self.blobs.get, self._absent
         if not all(map(self.has, parts)):
             return False

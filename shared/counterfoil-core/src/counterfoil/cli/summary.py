@@ -111,7 +111,7 @@ def _verdicts(evidence: str, logs: list[str]) -> tuple[str, str]:
     ring, heads = keys.Keyring.load(), keys.remembered_heads()
     try:
         checks = [LogCheck(store, name, ring, heads) for name in dict.fromkeys(logs)]
-        verdict = Verification([finding for check in checks for finding in check.run()]).verdict
+        verdict = Verification([finding for check in checks for finding in check.run().whole()]).verdict
         return verdict, verification.verify(store).verdict if store.size() < _WHOLE else verdict
     finally:
         store.done()

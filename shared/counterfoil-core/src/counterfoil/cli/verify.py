@@ -56,6 +56,17 @@ def verify(
             "--keyring", metavar="FILE", help="Trust the keys in this file, not your own.", show_default=False
         ),
     ] = None,
+    jobs: Annotated[
+        int | None,
+        typer.Option(
+            "--jobs",
+            metavar="N",
+            min=1,
+            max=256,
+            help="Read with N processes (default: one a core where there is much to read).",
+            show_default=False,
+        ),
+    ] = None,
     json: Json = False,
     evidence: Evidence = None,
     debug: Debug = False,
@@ -77,7 +88,7 @@ def verify(
     chosen = Source(store).run_id(run)
     watched = WatchedStore(store.root)
     try:
-        result = verification.verify(watched, keyring=keyring, run=chosen)
+        result = verification.verify(watched, keyring=keyring, run=chosen, jobs=jobs)
     finally:
         watched.done()
     if json:
