@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from counterfoil import keys
 from counterfoil.checks import LogCheck
+from counterfoil.continuing import Continuation, continues, parse_checkpoint
 from counterfoil.errors import CounterfoilError, StoreError
 from counterfoil.findings import EXIT_CODES, Finding, Verdict, Verification
 from counterfoil.log import Entry, LogScan, Problem
@@ -32,27 +33,33 @@ def verify(
     keyring: keys.Keyring | str | os.PathLike[str] | None = None,
     policy: None = None,
     run: str | None = None,
+    checkpoints: Sequence[bytes | str] = (),
 ) -> Verification:
     """Check every byte of evidence; never raises for what it finds, StoreError when there is nothing to look at.
 
     ``keyring`` (object or file) instead of this machine's; ``run`` judges only the logs that hold
-    that run or cannot be read to their end.
+    that run or cannot be read to their end. ``checkpoints`` are notes kept elsewhere which the evidence
+    must continue: each becomes a finding or a member of ``continues``; NoteError when one is no checkpoint.
     """
+    for note in checkpoints:
+        parse_checkpoint(note)
     reader = read(evidence)
     ring = keyring if isinstance(keyring, keys.Keyring) else keys.Keyring.load(keyring)
     before = _picture(reader.store)
-    out = _once(reader.store, ring, run)
+    out = _once(reader.store, ring, run, checkpoints)
     for _ in range(_AGAIN):
         after = _picture(reader.store)
         if out.verdict == "intact" or after == before:
             break
         # Somebody records meanwhile, and what was read first does not fit what was read last.
         before = after
-        out = _once(reader.store, ring, run)
+        out = _once(reader.store, ring, run, checkpoints)
     return out
 
 
-def _once(store: FolderStore, ring: keys.Keyring, run: str | None) -> Verification:
+def _once(
+    store: FolderStore, ring: keys.Keyring, run: str | None, kept: Sequence[bytes | str]
+) -> Verification:
     out = Verification()
     checks: dict[str, LogCheck] = {}
     heads: dict[str, keys.Head] = {}
@@ -68,7 +75,8 @@ def _once(store: FolderStore, ring: keys.Keyring, run: str | None) -> Verificati
         # A folder without a log is no evidence, whatever else is in it.
         out.findings += _foreign(store) if names else []
     else:
-        names = [name for name in names if _in_scope(store, name, heads, run)]
+        wanted = {parse_checkpoint(note)[1].origin.rpartition("/")[2] for note in kept}
+        names = [name for name in names if name in wanted or _in_scope(store, name, heads, run)]
     for name in names:
         check = LogCheck(store, name, ring, heads, own=own)
         out.findings += check.run()
@@ -82,6 +90,12 @@ def _once(store: FolderStore, ring: keys.Keyring, run: str | None) -> Verificati
         out.findings += check.cited(everything, partial=run is not None)
     out.findings += _absent(store, heads, names, partial=run is not None)
     out.findings += _copied(store, heads, checks)
+    for note in kept:
+        found = continues(store, checks, note)
+        if isinstance(found, Continuation):
+            out.continues.append(found)
+        else:
+            out.findings.append(found)
     if not names:
         out.findings.append(
             Finding(
