@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from counterfoil import keys
@@ -21,7 +22,7 @@ from counterfoil.reader import read
 from counterfoil.stores import FolderStore
 from counterfoil.views import run_of
 
-__all__ = ["EXIT_CODES", "Finding", "Verdict", "Verification", "verify"]
+__all__ = ["EXIT_CODES", "Examined", "Finding", "Verdict", "Verification", "examine", "verify"]
 
 _AGAIN: Final = 3
 """Times that evidence is read again because somebody wrote to it meanwhile."""
@@ -46,21 +47,32 @@ def verify(
     reader = read(evidence)
     ring = keyring if isinstance(keyring, keys.Keyring) else keys.Keyring.load(keyring)
     before = _picture(reader.store)
-    out = _once(reader.store, ring, run, checkpoints)
+    out = examine(reader.store, ring, run, checkpoints).result
     for _ in range(_AGAIN):
         after = _picture(reader.store)
         if out.verdict == "intact" or after == before:
             break
         # Somebody records meanwhile, and what was read first does not fit what was read last.
         before = after
-        out = _once(reader.store, ring, run, checkpoints)
+        out = examine(reader.store, ring, run, checkpoints).result
     return out
 
 
-def _once(
-    store: FolderStore, ring: keys.Keyring, run: str | None, kept: Sequence[bytes | str]
-) -> Verification:
+@dataclass(frozen=True, slots=True)
+class Examined:
+    """One look at evidence: what is said of it, and of each log the check and its own findings."""
+
+    result: Verification
+    checks: dict[str, LogCheck]
+    found: dict[str, list[Finding]]
+
+
+def examine(
+    store: FolderStore, ring: keys.Keyring, run: str | None = None, kept: Sequence[bytes | str] = ()
+) -> Examined:
+    """One pass of ``verify``, for who needs the parts."""
     out = Verification()
+    parts: dict[str, list[Finding]] = {}
     checks: dict[str, LogCheck] = {}
     heads: dict[str, keys.Head] = {}
     own = None
@@ -79,7 +91,8 @@ def _once(
         names = [name for name in names if name in wanted or _in_scope(store, name, heads, run)]
     for name in names:
         check = LogCheck(store, name, ring, heads, own=own)
-        out.findings += check.run()
+        parts[name] = check.run()
+        out.findings += parts[name]
         out.notes += check.notes
         checks[name] = check
         for key, count in check.counts.items():
@@ -106,7 +119,7 @@ def _once(
                 "cannot-tell",
             )
         )
-    return out
+    return Examined(out, checks, parts)
 
 
 def _in_scope(store: FolderStore, name: str, heads: dict[str, keys.Head], run: str) -> bool:

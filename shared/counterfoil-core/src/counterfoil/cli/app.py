@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from counterfoil._version import __version__
-from counterfoil.cli import demo, digest, export, graph, handoffs, keys, log, output, show, verify
+from counterfoil.cli import demo, digest, export, graph, handoffs, keys, log, output, scrub, show, verify
 from counterfoil.cli import run as run_command
 from counterfoil.cli.options import Debug
 from counterfoil.errors import ConfigError, CounterfoilError, LogError, StoreError
@@ -70,6 +70,7 @@ def _build() -> typer.Typer:
     app.command("handoffs")(handoffs.handoffs)
     app.command("digest")(digest.digest)
     app.command("export")(export.export)
+    app.command("scrub")(scrub.scrub)
     group = typer.Typer(invoke_without_command=True, callback=keys.keys, **options)
     group.command("show")(keys.show)
     group.command("pin")(keys.pin)
