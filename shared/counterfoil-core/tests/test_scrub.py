@@ -6,6 +6,7 @@ import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -309,7 +310,7 @@ def test_a_copy_signed_by_another_key_is_refused(pair: Pair, how: str, remembers
     (path,) = pair.lab.segments()
     forged = pair.lab.root / "forged"
     with pair.lab.at(pair.lab.root / "attacker"), pytest.MonkeyPatch.context() as patch:
-        patch.setattr("counterfoil.choosing.secrets.token_hex", lambda _: path.parent.name)
+        patch.setattr("counterfoil.choosing.secrets", SimpleNamespace(token_hex=lambda _: path.parent.name))
         pair.lab.record(calls=1, evidence=forged)
     assert (forged / path.relative_to(pair.evidence)).is_file()
     if how == "flipped":
@@ -337,7 +338,7 @@ def test_another_history_by_the_same_key_is_refused(pair: Pair, one_run: Any) ->
     shutil.rmtree(pair.evidence)
     shutil.rmtree(pair.lab.home / "heads")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("counterfoil.choosing.secrets.token_hex", lambda _: path.parent.name)
+        patch.setattr("counterfoil.choosing.secrets", SimpleNamespace(token_hex=lambda _: path.parent.name))
         pair.lab.record(calls=1)
     shutil.rmtree(pair.lab.home / "heads")
     history = pair.evidence.rename(pair.lab.root / "history")

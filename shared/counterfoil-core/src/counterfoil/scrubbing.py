@@ -128,9 +128,9 @@ def _log(store: FolderStore, seen: Examined, mender: Mender, name: str, out: Scr
             out.damage.append(damage[-1])
     for one in damage:
         one.state, one.sources = "repairable", sources
-        plan = next((plan for plan in planned if plan.path == one.file), None)
-        if plan is not None and plan.seen is not None:
-            one.compare((store.root / plan.path).read_bytes(), plan.new.read_bytes())
+        for plan in planned:
+            if plan.path == one.file and plan.seen is not None:
+                one.compare((store.root / plan.path).read_bytes(), plan.new.read_bytes())
     return [(name, planned, damage)]
 
 
