@@ -64,6 +64,16 @@ class LogCheck:
         """Origin by the log's first session, empty before ``run``."""
         return self._statements.origin
 
+    @property
+    def vkey(self) -> str:
+        """Verifier key of the log's own checkpoints, empty before ``run`` or without a usable session."""
+        return self._vkey
+
+    @property
+    def cites(self) -> list[tuple[str, bytes]]:
+        """Other logs that sessions of this one cite: name, and the note that was their last."""
+        return self._seen
+
     def run(self) -> list[Finding]:
         """Findings of this log, in the order of its entries."""
         for event in self._scan.events():

@@ -15,7 +15,7 @@ from counterfoil import keys, log, notes
 from counterfoil.errors import CounterfoilError, LogError
 from counterfoil.stores import FolderStore
 
-__all__ = ["Chosen", "choose", "is_live", "unlock"]
+__all__ = ["Chosen", "choose", "is_live", "lock_log", "unlock"]
 
 
 @dataclass(slots=True)
@@ -38,7 +38,7 @@ def choose(store: FolderStore, identity: keys.SigningKey) -> Chosen:
         origin = f"{identity.keyid}/{name}"
         scan, whole = _look(store, name)
         if chosen is None and whole and _ours(scan, origin, identity):
-            locks = _locks(store, name, origin)
+            locks = lock_log(store, name, origin)
             if locks:
                 scan, whole = _look(store, name)
                 head = heads.get(origin)
@@ -103,8 +103,8 @@ def _continues(scan: log.LogScan, head: keys.Head) -> bool:
         return False
 
 
-def _locks(store: FolderStore, name: str, origin: str) -> list[int]:
-    """The lock in the home and the hold on the log's folder, or none of them."""
+def lock_log(store: FolderStore, name: str, origin: str) -> list[int]:
+    """The lock in the home and the hold on the log's folder, or none of them; ``unlock`` each."""
     lock = _lock(origin)
     if lock is None:
         return []

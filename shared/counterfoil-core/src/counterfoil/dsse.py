@@ -22,6 +22,7 @@ from counterfoil.errors import CanonicalError, EnvelopeError
 
 __all__ = [
     "MAX_ENVELOPE",
+    "MAX_NORMAL",
     "PAYLOAD_TYPE",
     "Envelope",
     "KeySource",
@@ -31,6 +32,9 @@ __all__ = [
 
 PAYLOAD_TYPE: Final = "application/vnd.in-toto+json"
 MAX_ENVELOPE: Final = 64 * 1024
+"""Bytes of an envelope as it is received."""
+MAX_NORMAL: Final = 65_000
+"""Bytes of its normal form, which has to fit an entry of a log."""
 MAX_SIGNATURES: Final = 4
 MAX_KEYID: Final = 128
 MAX_SPKI: Final = 256
@@ -72,7 +76,7 @@ class Envelope:
         """Envelope from its JSON text, or from that text read already.
 
         Raises:
-            EnvelopeError: CF-DSSE-001: larger than 64 KiB; CF-DSSE-002: not strict JSON, or members are
+            EnvelopeError: CF-DSSE-001: larger than allowed; CF-DSSE-002: not strict JSON, or members are
                 missing or of the wrong type; CF-DSSE-003: another payload type; CF-DSSE-004: not strict
                 base64; CF-DSSE-005: number of signatures, or keyids missing, malformed or repeated.
         """
@@ -91,7 +95,7 @@ class Envelope:
         """Envelope of ``payload`` with one signature; ``carry_key`` puts the public key beside it.
 
         Raises:
-            EnvelopeError: CF-DSSE-001: larger than 64 KiB; CF-DSSE-002: the payload is empty.
+            EnvelopeError: CF-DSSE-001: larger than allowed; CF-DSSE-002: the payload is empty.
         """
         spki = key.spki if carry_key else None
         signature = Signature(key.keyid, key.sign(pae(PAYLOAD_TYPE, payload)), spki)
@@ -187,8 +191,8 @@ class Envelope:
         if not payload:
             _refuse("002", "the payload is empty")
         envelope = cls(payload, tuple(sorted(signatures, key=lambda signature: signature.keyid)))
-        if len(envelope.to_bytes()) > MAX_ENVELOPE:
-            _refuse_size()
+        if len(envelope.to_bytes()) > MAX_NORMAL:
+            _refuse_size(MAX_NORMAL)
         return envelope
 
 
@@ -283,8 +287,8 @@ def _decode_url(text: str) -> bytes:
     return data
 
 
-def _refuse_size() -> NoReturn:
-    _refuse("001", f"the envelope is larger than {MAX_ENVELOPE} bytes", hint="carry values by digest")
+def _refuse_size(limit: int = MAX_ENVELOPE) -> NoReturn:
+    _refuse("001", f"the envelope is larger than {limit} bytes", hint="carry values by digest")
 
 
 def _refuse(

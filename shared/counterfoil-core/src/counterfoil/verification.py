@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from counterfoil import keys
 from counterfoil.checks import LogCheck
+from counterfoil.continuing import Continuation, continues, parse_checkpoint
 from counterfoil.errors import CounterfoilError, StoreError
 from counterfoil.findings import EXIT_CODES, Finding, Verdict, Verification
 from counterfoil.log import Entry, LogScan, Problem
@@ -20,7 +22,7 @@ from counterfoil.reader import read
 from counterfoil.stores import FolderStore
 from counterfoil.views import run_of
 
-__all__ = ["EXIT_CODES", "Finding", "Verdict", "Verification", "verify"]
+__all__ = ["EXIT_CODES", "Examined", "Finding", "Verdict", "Verification", "examine", "verify"]
 
 _AGAIN: Final = 3
 """Times that evidence is read again because somebody wrote to it meanwhile."""
@@ -32,28 +34,45 @@ def verify(
     keyring: keys.Keyring | str | os.PathLike[str] | None = None,
     policy: None = None,
     run: str | None = None,
+    checkpoints: Sequence[bytes | str] = (),
 ) -> Verification:
     """Check every byte of evidence; never raises for what it finds, StoreError when there is nothing to look at.
 
     ``keyring`` (object or file) instead of this machine's; ``run`` judges only the logs that hold
-    that run or cannot be read to their end.
+    that run or cannot be read to their end. ``checkpoints`` are notes kept elsewhere which the evidence
+    must continue: each becomes a finding or a member of ``continues``; NoteError when one is no checkpoint.
     """
+    for note in checkpoints:
+        parse_checkpoint(note)
     reader = read(evidence)
     ring = keyring if isinstance(keyring, keys.Keyring) else keys.Keyring.load(keyring)
     before = _picture(reader.store)
-    out = _once(reader.store, ring, run)
+    out = examine(reader.store, ring, run, checkpoints).result
     for _ in range(_AGAIN):
         after = _picture(reader.store)
         if out.verdict == "intact" or after == before:
             break
         # Somebody records meanwhile, and what was read first does not fit what was read last.
         before = after
-        out = _once(reader.store, ring, run)
+        out = examine(reader.store, ring, run, checkpoints).result
     return out
 
 
-def _once(store: FolderStore, ring: keys.Keyring, run: str | None) -> Verification:
+@dataclass(frozen=True, slots=True)
+class Examined:
+    """One look at evidence: what is said of it, and of each log the check and its own findings."""
+
+    result: Verification
+    checks: dict[str, LogCheck]
+    found: dict[str, list[Finding]]
+
+
+def examine(
+    store: FolderStore, ring: keys.Keyring, run: str | None = None, kept: Sequence[bytes | str] = ()
+) -> Examined:
+    """One pass of ``verify``, for who needs the parts."""
     out = Verification()
+    parts: dict[str, list[Finding]] = {}
     checks: dict[str, LogCheck] = {}
     heads: dict[str, keys.Head] = {}
     own = None
@@ -68,10 +87,12 @@ def _once(store: FolderStore, ring: keys.Keyring, run: str | None) -> Verificati
         # A folder without a log is no evidence, whatever else is in it.
         out.findings += _foreign(store) if names else []
     else:
-        names = [name for name in names if _in_scope(store, name, heads, run)]
+        wanted = {parse_checkpoint(note)[1].origin.rpartition("/")[2] for note in kept}
+        names = [name for name in names if name in wanted or _in_scope(store, name, heads, run)]
     for name in names:
         check = LogCheck(store, name, ring, heads, own=own)
-        out.findings += check.run()
+        parts[name] = check.run()
+        out.findings += parts[name]
         out.notes += check.notes
         checks[name] = check
         for key, count in check.counts.items():
@@ -82,6 +103,12 @@ def _once(store: FolderStore, ring: keys.Keyring, run: str | None) -> Verificati
         out.findings += check.cited(everything, partial=run is not None)
     out.findings += _absent(store, heads, names, partial=run is not None)
     out.findings += _copied(store, heads, checks)
+    for note in kept:
+        found = continues(store, checks, note)
+        if isinstance(found, Continuation):
+            out.continues.append(found)
+        else:
+            out.findings.append(found)
     if not names:
         out.findings.append(
             Finding(
@@ -92,7 +119,7 @@ def _once(store: FolderStore, ring: keys.Keyring, run: str | None) -> Verificati
                 "cannot-tell",
             )
         )
-    return out
+    return Examined(out, checks, parts)
 
 
 def _in_scope(store: FolderStore, name: str, heads: dict[str, keys.Head], run: str) -> bool:

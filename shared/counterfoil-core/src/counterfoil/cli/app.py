@@ -14,12 +14,14 @@ from counterfoil.cli import (
     digest,
     doctor,
     environment,
+    export,
     graph,
     handoffs,
     init,
     keys,
     log,
     output,
+    scrub,
     show,
     verify,
 )
@@ -85,6 +87,8 @@ def _build() -> typer.Typer:
     app.command("digest")(digest.digest)
     app.command("doctor")(doctor.doctor)
     app.command("environment")(environment.environment)
+    app.command("export")(export.export)
+    app.command("scrub")(scrub.scrub)
     group = typer.Typer(invoke_without_command=True, callback=keys.keys, **options)
     group.command("show")(keys.show)
     group.command("pin")(keys.pin)

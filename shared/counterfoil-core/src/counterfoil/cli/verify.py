@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -56,6 +57,15 @@ def verify(
             "--keyring", metavar="FILE", help="Trust the keys in this file, not your own.", show_default=False
         ),
     ] = None,
+    checkpoint: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--checkpoint",
+            metavar="FILE",
+            help="A checkpoint kept elsewhere, which the evidence must continue; may be given again.",
+            show_default=False,
+        ),
+    ] = None,
     json: Json = False,
     evidence: Evidence = None,
     debug: Debug = False,
@@ -68,6 +78,7 @@ def verify(
       counterfoil verify evidence/ --json
       counterfoil verify --run last
       counterfoil verify theirs/ --keyring theirs.json
+      counterfoil verify theirs/ --checkpoint kept/checkpoint
 
     The verdict is intact, broken, incomplete or cannot-tell, and begins the last line. Every reason for it is
     a line before: verdict, code, place, message. Lines that begin with note do not change the verdict.
@@ -77,7 +88,8 @@ def verify(
     chosen = Source(store).run_id(run)
     watched = WatchedStore(store.root)
     try:
-        result = verification.verify(watched, keyring=keyring, run=chosen)
+        kept = [path.read_bytes() for path in checkpoint or ()]
+        result = verification.verify(watched, keyring=keyring, run=chosen, checkpoints=kept)
     finally:
         watched.done()
     if json:
@@ -87,9 +99,16 @@ def verify(
             "notes": _members(result.notes),
             "counts": {key: result.counts[key] for key, _, _ in _COUNTS},
         }
+        if kept:
+            told["continues"] = [one.to_dict() for one in result.continues]
         output.out(output.json_text(told, indent=2))
         return EXIT_CODES[result.verdict]
     _print([(one.verdict, one) for one in result.findings] + [("note", one) for one in result.notes])
+    for one in result.continues:
+        output.out(
+            f"continues {one.log}: from {one.earlier.size} to {one.later.size} entries, "
+            f"proof of {len(one.proof)} {'hash' if len(one.proof) == 1 else 'hashes'}"
+        )
     output.out(summary(result))
     return EXIT_CODES[result.verdict]
 
