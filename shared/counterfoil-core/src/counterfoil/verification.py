@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from counterfoil import keys
+from counterfoil.bundles.store import BundleStore
+from counterfoil.bundles.verifying import verify_bundle
 from counterfoil.checks import LogCheck
 from counterfoil.errors import CounterfoilError, StoreError
 from counterfoil.findings import EXIT_CODES, Finding, Verdict, Verification
@@ -33,13 +35,15 @@ def verify(
     policy: None = None,
     run: str | None = None,
 ) -> Verification:
-    """Check every byte of evidence; never raises for what it finds, StoreError when there is nothing to look at.
+    """Check every byte of evidence, or of a bundle; never raises for what it finds, StoreError when there is nothing.
 
     ``keyring`` (object or file) instead of this machine's; ``run`` judges only the logs that hold
-    that run or cannot be read to their end.
+    that run or cannot be read to their end (a bundle is judged as a whole).
     """
     reader = read(evidence)
-    ring = keyring if isinstance(keyring, keys.Keyring) else keys.Keyring.load(keyring)
+    if isinstance(reader.store, BundleStore):
+        return verify_bundle(reader.store.root, _ring(keyring))
+    ring = _ring(keyring)
     before = _picture(reader.store)
     out = _once(reader.store, ring, run)
     for _ in range(_AGAIN):
@@ -50,6 +54,10 @@ def verify(
         before = after
         out = _once(reader.store, ring, run)
     return out
+
+
+def _ring(keyring: keys.Keyring | str | os.PathLike[str] | None) -> keys.Keyring:
+    return keyring if isinstance(keyring, keys.Keyring) else keys.Keyring.load(keyring)
 
 
 def _once(store: FolderStore, ring: keys.Keyring, run: str | None) -> Verification:
