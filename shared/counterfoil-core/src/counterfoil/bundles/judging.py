@@ -63,7 +63,8 @@ class Judge:
         ahead = sorted(size for size in self._log.head_lines)
         for facts in self._opened.selection.logs[self._origin]:
             while ahead and ahead[0] <= facts.index:
-                self._checkpoints[ahead[0]] = self._log.heads[ahead.pop(0)]
+                passed = ahead.pop(0)
+                self._checkpoints[passed] = self._log.heads[passed]
             if facts.kind == "unknown":
                 if self._opened.selection.within(self._origin, facts.index):
                     at = f"{self._name} entry {facts.index}"
