@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from counterfoil import keys
+from counterfoil.bundles.store import BundleStore
+from counterfoil.bundles.verifying import verify_bundle
 from counterfoil.checks import LogCheck
 from counterfoil.continuing import Continuation, continues, parse_checkpoint
 from counterfoil.errors import CounterfoilError, StoreError
@@ -36,16 +38,18 @@ def verify(
     run: str | None = None,
     checkpoints: Sequence[bytes | str] = (),
 ) -> Verification:
-    """Check every byte of evidence; never raises for what it finds, StoreError when there is nothing to look at.
+    """Check every byte of evidence, or of a bundle; never raises for what it finds, StoreError when there is nothing.
 
     ``keyring`` (object or file) instead of this machine's; ``run`` judges only the logs that hold
-    that run or cannot be read to their end. ``checkpoints`` are notes kept elsewhere which the evidence
+    that run or cannot be read to their end (a bundle is judged as a whole). ``checkpoints`` are notes kept elsewhere which the evidence
     must continue: each becomes a finding or a member of ``continues``; NoteError when one is no checkpoint.
     """
     for note in checkpoints:
         parse_checkpoint(note)
     reader = read(evidence)
-    ring = keyring if isinstance(keyring, keys.Keyring) else keys.Keyring.load(keyring)
+    if isinstance(reader.store, BundleStore):
+        return verify_bundle(reader.store.root, _ring(keyring))
+    ring = _ring(keyring)
     before = _picture(reader.store)
     out = examine(reader.store, ring, run, checkpoints).result
     for _ in range(_AGAIN):
@@ -56,6 +60,10 @@ def verify(
         before = after
         out = examine(reader.store, ring, run, checkpoints).result
     return out
+
+
+def _ring(keyring: keys.Keyring | str | os.PathLike[str] | None) -> keys.Keyring:
+    return keyring if isinstance(keyring, keys.Keyring) else keys.Keyring.load(keyring)
 
 
 @dataclass(frozen=True, slots=True)

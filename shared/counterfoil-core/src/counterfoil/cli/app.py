@@ -10,6 +10,7 @@ import typer
 
 from counterfoil._version import __version__
 from counterfoil.cli import (
+    bundle,
     demo,
     digest,
     doctor,
@@ -84,6 +85,7 @@ def _build() -> typer.Typer:
     app.command("show")(show.show)
     app.command("graph")(graph.graph)
     app.command("handoffs")(handoffs.handoffs)
+    app.command("bundle")(bundle.bundle)
     app.command("digest")(digest.digest)
     app.command("doctor")(doctor.doctor)
     app.command("environment")(environment.environment)
