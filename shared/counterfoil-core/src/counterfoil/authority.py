@@ -7,12 +7,15 @@ verification in the log. Source: ``shared/spec/trust.md``, Authority.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final
 
 from counterfoil.patterns import covers_any
 from counterfoil.predicates import Authority, Handoff
 
-__all__ = ["Given", "Grant", "why_not"]
+if TYPE_CHECKING:
+    from counterfoil.openlog import Accepted
+
+__all__ = ["Allow", "Grant", "why_not"]
 
 SKEW: Final = 60_000
 """Milliseconds by which a handoff may say that it is older than its grant: two clocks differ."""
@@ -35,13 +38,39 @@ class Grant:
         return cls(handoff.audience, handoff.authority, tuple(handoff.taint or ()), handoff.issued)
 
 
-@dataclass(frozen=True, slots=True)
-class Given:
-    """Authority to give with a handoff; ``depth`` and ``expires`` (milliseconds) are as much as the grant leaves."""
+class Allow:
+    """Authority to give with a handoff: ``Allow("repo:read", "repo:write:tests/*", under=accepted)``.
 
-    allow: tuple[str, ...]
-    depth: int | None = None
-    expires: int | None = None
+    ``under`` is the accepted handoff that gave it to the sender, None to start it. ``depth`` says how often it may be
+    handed on, ``expires`` (milliseconds since 1970) until when it lasts; by default as much as ``under`` leaves, or
+    not at all and as long as the handoff. What a text may say: ``shared/spec/trust.md``, Patterns.
+    """
+
+    __slots__ = ("depth", "expires", "under", "what")
+
+    def __init__(
+        self,
+        *what: str,
+        under: Accepted | None = None,
+        depth: int | None = None,
+        expires: int | None = None,
+    ) -> None:
+        self.what = tuple(sorted(set(what)))
+        self.under = under
+        self.depth = depth
+        self.expires = expires
+
+    def member(self, expires: int) -> dict[str, Any]:
+        """The member of the statement; ``expires`` is the handoff's."""
+        out: dict[str, Any] = {"allow": list(self.what)}
+        given = None if self.under is None or self.under.grant is None else self.under.grant.authority
+        if self.under is not None:
+            out["from"] = self.under.digest
+        out["maxDepth"] = self.depth if self.depth is not None else 0 if given is None else given.maxDepth - 1
+        out["expires"] = (
+            self.expires if self.expires is not None else expires if given is None else given.expires
+        )
+        return out
 
 
 def why_not(handoff: Handoff, grant: Grant | None) -> str | None:
