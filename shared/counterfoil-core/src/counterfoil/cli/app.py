@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from counterfoil._version import __version__
-from counterfoil.cli import demo, digest, graph, handoffs, keys, log, output, show, verify
+from counterfoil.cli import demo, digest, graph, handoffs, keys, log, output, policy, show, verify
 from counterfoil.cli import run as run_command
 from counterfoil.cli.options import Debug
 from counterfoil.errors import ConfigError, CounterfoilError, LogError, StoreError
@@ -75,6 +75,13 @@ def _build() -> typer.Typer:
     group.command("unpin")(keys.unpin)
     group.command("forget")(keys.forget)
     app.add_typer(group, name="keys")
+    trust = typer.Typer(invoke_without_command=True, callback=policy.policy, **options)
+    trust.command("init")(policy.init)
+    trust.command("show")(policy.show)
+    trust.command("check")(policy.check)
+    trust.command("sign")(policy.sign)
+    trust.command("allow")(policy.allow)
+    app.add_typer(trust, name="policy")
     app.command("demo")(demo.demo)
     return app
 

@@ -14,6 +14,7 @@ from counterfoil.cli.progress import WatchedStore
 from counterfoil.cli.source import Source
 from counterfoil.findings import EXIT_CODES, Finding, Verification
 from counterfoil.reader import read
+from counterfoil.settings import load as settings
 
 __all__ = ["STYLES", "summary", "verify"]
 
@@ -56,6 +57,18 @@ def verify(
             "--keyring", metavar="FILE", help="Trust the keys in this file, not your own.", show_default=False
         ),
     ] = None,
+    policy: Annotated[
+        str | None,
+        typer.Option(
+            "--policy",
+            metavar="FILE",
+            help="Judge by this trust policy (default: the setting).",
+            show_default=False,
+        ),
+    ] = None,
+    full: Annotated[
+        bool, typer.Option("--full", help="Compute signatures again that were found valid before.")
+    ] = False,
     json: Json = False,
     evidence: Evidence = None,
     debug: Debug = False,
@@ -68,6 +81,7 @@ def verify(
       counterfoil verify evidence/ --json
       counterfoil verify --run last
       counterfoil verify theirs/ --keyring theirs.json
+      counterfoil verify --policy policy.json
 
     The verdict is intact, broken, incomplete or cannot-tell, and begins the last line. Every reason for it is
     a line before: verdict, code, place, message. Lines that begin with note do not change the verdict.
@@ -77,7 +91,14 @@ def verify(
     chosen = Source(store).run_id(run)
     watched = WatchedStore(store.root)
     try:
-        result = verification.verify(watched, keyring=keyring, run=chosen)
+        found = settings()
+        result = verification.verify(
+            watched,
+            keyring=keyring,
+            policy=policy or found.policy,
+            run=chosen,
+            full=full or not found.cache,
+        )
     finally:
         watched.done()
     if json:
