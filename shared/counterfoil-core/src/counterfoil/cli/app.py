@@ -22,6 +22,7 @@ from counterfoil.cli import (
     keys,
     log,
     output,
+    policy,
     scrub,
     show,
     verify,
@@ -97,6 +98,13 @@ def _build() -> typer.Typer:
     group.command("unpin")(keys.unpin)
     group.command("forget")(keys.forget)
     app.add_typer(group, name="keys")
+    trust = typer.Typer(invoke_without_command=True, callback=policy.policy, **options)
+    trust.command("init")(policy.init)
+    trust.command("show")(policy.show)
+    trust.command("check")(policy.check)
+    trust.command("sign")(policy.sign)
+    trust.command("allow")(policy.allow)
+    app.add_typer(trust, name="policy")
     app.command("demo")(demo.demo)
     return app
 

@@ -16,6 +16,7 @@ from counterfoil.cli.progress import WatchedStore
 from counterfoil.cli.source import Source
 from counterfoil.findings import EXIT_CODES, Finding, Verification
 from counterfoil.reader import read
+from counterfoil.settings import load as settings
 
 __all__ = ["STYLES", "found_members", "print_findings", "summary", "verify"]
 
@@ -67,6 +68,18 @@ def verify(
             show_default=False,
         ),
     ] = None,
+    policy: Annotated[
+        str | None,
+        typer.Option(
+            "--policy",
+            metavar="FILE",
+            help="Judge by this trust policy (default: the setting).",
+            show_default=False,
+        ),
+    ] = None,
+    full: Annotated[
+        bool, typer.Option("--full", help="Compute signatures again that were found valid before.")
+    ] = False,
     json: Json = False,
     evidence: Evidence = None,
     debug: Debug = False,
@@ -81,6 +94,7 @@ def verify(
       counterfoil verify theirs/ --keyring theirs.json
       counterfoil verify theirs/ --checkpoint kept/checkpoint
       counterfoil verify run.bundle
+      counterfoil verify --policy policy.json
 
     The verdict is intact, broken, incomplete or cannot-tell, and begins the last line. Every reason for it is
     a line before: verdict, code, place, message. Lines that begin with note do not change the verdict.
@@ -91,7 +105,15 @@ def verify(
     watched = store if isinstance(store, BundleStore) else WatchedStore(store.root)
     try:
         kept = [path.read_bytes() for path in checkpoint or ()]
-        result = verification.verify(watched, keyring=keyring, run=chosen, checkpoints=kept)
+        found = settings()
+        result = verification.verify(
+            watched,
+            keyring=keyring,
+            policy=policy or found.policy,
+            run=chosen,
+            checkpoints=kept,
+            full=full or not found.cache,
+        )
     finally:
         if isinstance(watched, WatchedStore):
             watched.done()
