@@ -19,16 +19,24 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-import counterfoil.environment
-import counterfoil.reader
-import counterfoil.verification
 from counterfoil import keys, writer
 from counterfoil.recorder import Recorder
 
 CUT = 77
 _real: dict[str, Callable[..., Any]] = {
     name: getattr(os, name)
-    for name in ("write", "pwrite", "fsync", "fdatasync", "open", "mkdir", "replace", "link", "unlink", "close")
+    for name in (
+        "write",
+        "pwrite",
+        "fsync",
+        "fdatasync",
+        "open",
+        "mkdir",
+        "replace",
+        "link",
+        "unlink",
+        "close",
+    )
 }
 
 
@@ -38,7 +46,7 @@ class Steps:
     def __init__(self, order: dict[str, Any]) -> None:
         self.cut: int | None = order.get("cut")
         self.half: bool = order.get("half", False)
-        self.trace = open(order["trace"], "a", encoding="ascii") if order.get("trace") else None  # noqa: SIM115
+        self.trace = open(order["trace"], "a", encoding="ascii") if order.get("trace") else None
         self.count = 0
         self.lock = threading.RLock()
         for name in ("write", "pwrite", "fsync", "fdatasync", "open", "mkdir", "replace", "link", "unlink"):
@@ -129,7 +137,9 @@ def two_runs(evidence: str, told: Told) -> None:
     recorder = Recorder(evidence)
     for number in range(2):
         root = recorder.start("invoke_workflow", "app", actor=("app",))
-        asked = recorder.value({"messages": [f"question {number} " * 40], "noise": random.randbytes(700).hex()})
+        asked = recorder.value(
+            {"messages": [f"question {number} " * 40], "noise": random.randbytes(700).hex()}
+        )
         call = recorder.start("chat", "model", actor=("app",), parent=root, request=asked)
         recorder.end(call, response=recorder.value(f"answer {number} " * 40))
         recorder.end(root)

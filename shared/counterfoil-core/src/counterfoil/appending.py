@@ -78,7 +78,11 @@ class Appender:
 
     def _remembered_here(self) -> list[keys.Head]:
         """Heads of logs that were written in this place, of which nothing is left: the whole folder was removed."""
-        return [head for head in keys.remembered_heads(damaged=set()).values() if head.evidence in self.store.names]
+        return [
+            head
+            for head in keys.remembered_heads(damaged=set()).values()
+            if head.evidence in self.store.names
+        ]
 
     def _take(self, scan: log.LogScan) -> None:
         self._index = scan.index

@@ -16,7 +16,7 @@ import weakref
 from collections.abc import Callable
 from typing import Any, Final
 
-from counterfoil import environment, keys, plugins, records, settings, values
+from counterfoil import environment, keys, plugins, records, settings, switches, values
 from counterfoil._version import __version__
 from counterfoil.actors import ActorKeys
 from counterfoil.capture import Capture
@@ -215,6 +215,8 @@ class Intake:
             "pid": os.getpid(),
             "version": __version__,
         }
+        if (launch := switches.launch()) is not None:
+            context["launch"] = launch
         return context, blobs
 
     def _record(self, content: dict[str, Any], context: dict[str, Any]) -> str:

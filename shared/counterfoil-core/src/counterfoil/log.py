@@ -27,7 +27,17 @@ from counterfoil.entries import (
 from counterfoil.errors import CounterfoilError, LogError, StoreError
 from counterfoil.stores import FolderStore
 
-__all__ = ["ZERO", "BlobSeen", "CheckpointSeen", "Entry", "LogScan", "Problem", "entry_bytes", "read_blob"]
+__all__ = [
+    "ZERO",
+    "BlobSeen",
+    "CheckpointSeen",
+    "Entry",
+    "LogScan",
+    "Problem",
+    "covered",
+    "entry_bytes",
+    "read_blob",
+]
 
 
 @dataclass(slots=True)
@@ -313,6 +323,14 @@ class LogScan:
     def _problem(self, code: str, where: str, message: str) -> Problem:
         self.broken = True
         return Problem(code, where, message)
+
+
+def covered(store: FolderStore, log: str) -> int:
+    """How many entries of a log have a checkpoint behind them, as far as the log can be read (not verified here)."""
+    scan = LogScan(store, log)
+    for _ in scan.events():
+        pass
+    return scan.covered
 
 
 def read_blob(store: FolderStore, log: str, place: tuple[int, int, int, int]) -> bytes:
