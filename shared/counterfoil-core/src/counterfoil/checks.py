@@ -310,7 +310,7 @@ class LogCheck:
         head = self._heads.get(self._statements.origin) if self._statements.origin else self._by_name()
         if head is None:
             there = self._by_name()
-            if there is not None and there.evidence == self._store.uri:
+            if there is not None and there.evidence in self._store.names:
                 self._say("CF-VERIFY-053", self.name, "another log stood here by this name, of another key")
             elif self._statements.origin and not self._findings and self.counts["tail"] == 0:
                 self.notes.append(

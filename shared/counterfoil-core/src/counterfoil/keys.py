@@ -9,7 +9,15 @@ Source: RFC 8032 (Ed25519), RFC 8410 (SPKI, PKCS#8); ``shared/spec/keys.md``.
 from __future__ import annotations
 
 from counterfoil._ed25519 import PublicKey, SigningKey, fingerprint
-from counterfoil._heads import Head, forget_head, remember_head, remembered_head, remembered_heads
+from counterfoil._heads import (
+    Head,
+    forget_head,
+    head_name,
+    remember_head,
+    remembered_head,
+    remembered_heads,
+    sweep_heads,
+)
 from counterfoil._home import home, lock_path, prepare_lock, set_home
 from counterfoil._identity import load_identity, load_or_create_identity
 from counterfoil._keyring import Keyring, Pin
@@ -23,6 +31,7 @@ __all__ = [
     "SigningKey",
     "fingerprint",
     "forget_head",
+    "head_name",
     "home",
     "load_identity",
     "load_or_create_identity",
@@ -34,4 +43,5 @@ __all__ = [
     "remembered_head",
     "remembered_heads",
     "set_home",
+    "sweep_heads",
 ]

@@ -207,10 +207,10 @@ def _copied(
 ) -> Iterator[Finding]:
     """Logs of other evidence among those that were written here; evidence moved or copied as a whole is none."""
     places = {name: heads[check.origin].evidence for name, check in checks.items() if check.origin in heads}
-    if store.uri not in places.values():
+    if store.names.isdisjoint(places.values()):
         return
     for name, place in sorted(places.items()):
-        if place not in ("", store.uri) and os.path.isdir(os.path.join(place, name)):
+        if place and place not in store.names and os.path.isdir(os.path.join(place, name)):
             yield Finding(
                 "CF-VERIFY-006",
                 name,
@@ -224,9 +224,14 @@ def _absent(
 ) -> Iterator[Finding]:
     if partial:
         return
+    # Logs that stand here were written in a place that is no longer theirs: it was moved here, with all that was in it.
+    moved = {head.evidence for origin, head in heads.items() if origin.rpartition("/")[2] in names} - {""}
     for origin, head in sorted(heads.items()):
         name = origin.rpartition("/")[2]
-        if head.evidence == store.uri and name not in names:
+        if name in names:
+            continue
+        elsewhere = head.evidence in moved and not os.path.lexists(os.path.join(head.evidence, name))
+        if head.evidence in store.names or elsewhere:
             entries = "1 entry" if head.size == 1 else f"{head.size} entries"
             yield Finding(
                 "CF-VERIFY-003",
