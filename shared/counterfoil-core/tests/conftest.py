@@ -110,10 +110,10 @@ class Lab:
             text=True,
         )
 
-    def python(self, code: str, *arguments: object, **more: str) -> str:
+    def python(self, code: str, *arguments: object, timeout: float = 60, **more: str) -> str:
         """As ``start``, waited for; must end well; what it printed."""
         child = self.start(code, *arguments, **more)
-        out, err = child.communicate(timeout=60)
+        out, err = child.communicate(timeout=timeout)
         assert child.returncode == 0, err
         return out
 

@@ -75,7 +75,7 @@ def test_row_33_authority_that_grows(giver: Any, sender: Any, receiver: Any) -> 
     accepted = receiver.accept(whole, grants=grant.chain)
     assert accepted.allow == ("repo:write:tests/a/*",)
     assert accepted.grant is not None
-    assert accepted.grant.authority.maxDepth == 1
+    assert accepted.grant.depth == 1
     assert receiver.verdict() == ("intact", [])
     with pytest.raises(HandoffError, match="CF-HANDOFF-006"):
         receiver.seal(to="next", authority=Allow("repo:write:tests/b/c", under=accepted))
