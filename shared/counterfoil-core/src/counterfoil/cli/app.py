@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from counterfoil._version import __version__
-from counterfoil.cli import bundle, demo, digest, graph, handoffs, keys, log, output, show, verify
+from counterfoil.cli import bundle, demo, diff, digest, graph, handoffs, keys, log, output, show, verify
 from counterfoil.cli import run as run_command
 from counterfoil.cli.options import Debug
 from counterfoil.errors import ConfigError, CounterfoilError, LogError, StoreError
@@ -69,6 +69,7 @@ def _build() -> typer.Typer:
     app.command("graph")(graph.graph)
     app.command("handoffs")(handoffs.handoffs)
     app.command("bundle")(bundle.bundle)
+    app.command("diff")(diff.diff)
     app.command("digest")(digest.digest)
     group = typer.Typer(invoke_without_command=True, callback=keys.keys, **options)
     group.command("show")(keys.show)
