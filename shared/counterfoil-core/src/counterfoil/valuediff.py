@@ -60,10 +60,7 @@ def text_lines(left: str, right: str, *, most: int = 40) -> list[str]:
     if len(one) <= 1 and len(other) <= 1:
         return _long_line(left, right)
     if max(len(one), len(other)) > _MOST_LINES:
-        place = next(
-            (at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b),
-            min(len(one), len(other)),
-        )
+        place = _parting(one, other)
         here = [side[place] if place < len(side) else "" for side in (one, other)]
         return [f"@@ line {place + 1} @@", *_long_line(*here)]
     out = [line for line in difflib.unified_diff(one, other, lineterm="", n=2)][2:]
