@@ -44,7 +44,7 @@ Read = Callable[[Reference], bytes]
 
 @dataclass(slots=True)
 class Facts:
-    """One entry. ``kind`` is a record's op or ``handoff``, ``receipt``, ``binding``, ``statement``, ``unknown``."""
+    """One entry. ``kind`` is record, handoff, receipt, binding, statement (of no known form) or unknown (version)."""
 
     log: str
     index: int
@@ -52,6 +52,7 @@ class Facts:
     line: int = 0
     offset: int = 0
     digest: bytes = b""
+    op: str = ""
     run: str | None = None
     late: bool = False
     call: str | None = None
@@ -63,11 +64,6 @@ class Facts:
     key: str = ""
     recorded: bool = False
     wanted: bool = False
-
-    @property
-    def signed(self) -> bool:
-        """Whether it is a statement that could be read, and no record."""
-        return self.kind in ("handoff", "receipt", "binding")
 
 
 def facts_of(entry: Entry, origin: str) -> Facts:
@@ -103,7 +99,8 @@ def facts_of(entry: Entry, origin: str) -> Facts:
 
 def _record(entry: Entry, origin: str) -> Facts:
     content, context = entry.body["content"], entry.body["context"]
-    found = Facts(origin, entry.index, entry.op, digest=bytes.fromhex(sha256_hex(entry.body_bytes)))
+    digest = bytes.fromhex(sha256_hex(entry.body_bytes))
+    found = Facts(origin, entry.index, "record", digest=digest, op=entry.op)
     found.run, found.call, found.parent = (_text(context.get(name)) for name in ("run", "call", "parent"))
     found.phase, found.late = _text(content.get("phase")), context.get("late") is True
     parents, received, about = context.get("parents"), context.get("handoffs"), content.get("handoff")
