@@ -16,6 +16,7 @@ The tree (codes are listed in ``shared/spec/errors.md``)::
       StoreError             the evidence place cannot be read or written
       HandoffError           a handoff cannot be made
         HandoffRefusedError  a receiver refused a handoff
+      TrustError             a trust policy cannot be used
       PluginError            a plugin failed to load or broke its contract
 """
 
@@ -36,6 +37,7 @@ __all__ = [
     "ProofError",
     "StatementError",
     "StoreError",
+    "TrustError",
     "WeakKeyError",
 ]
 
@@ -120,6 +122,10 @@ class HandoffError(CounterfoilError):
 
 class HandoffRefusedError(HandoffError):
     """A receiver refused a handoff; the refusal is in its log."""
+
+
+class TrustError(CounterfoilError):
+    """A trust policy is malformed, not signed by those who may, or older than one that was used before."""
 
 
 class PluginError(CounterfoilError):

@@ -149,12 +149,12 @@ def test_two_different_runs(cli: Any, desk: Any, tmp_path: Path) -> None:
 def test_diff_wants_two_runs(cli: Any, desk: Any, runs: list[str]) -> None:
     done = cli("diff", desk.evidence, *runs)
     assert done.returncode == 2
-    assert done.stderr.startswith("error CF-CLI-070")
+    assert done.stderr.startswith("error CF-CLI-090")
 
 
 def test_diff_of_a_single_run(cli: Any, desk: Any, tmp_path: Path) -> None:
     cli("bundle", desk.evidence, "-o", tmp_path / "one.bundle")
     done = cli("diff", tmp_path / "one.bundle")
     assert done.returncode == 2
-    assert done.stderr.startswith("error CF-CLI-070")
+    assert done.stderr.startswith("error CF-CLI-090")
     assert "hint: name a second place" in done.stderr

@@ -16,6 +16,7 @@ from counterfoil.errors import CounterfoilError
 from counterfoil.findings import Finding, Verdict
 from counterfoil.statement_checks import UNKNOWN, StatementCheck
 from counterfoil.stored import Stored
+from counterfoil.trust_checks import Heads, Shared
 
 __all__ = ["Judge"]
 
@@ -38,7 +39,7 @@ class Judge:
         self._findings: list[Finding] = []
         self._held = Held(opened, origin)
         self._checkpoints: dict[int, str] = {}
-        self._statements = StatementCheck(self._held, ring, self._checkpoints, self._say)
+        self._statements = StatementCheck(self._held, ring, self._checkpoints, self._say, Shared(Heads()))
         self._statements.origin, self._statements.identity = origin, self._log.section.identity
         self._run = opened.contents.asked if opened.contents.kind == "run" else None
         self._open: set[str] = set()

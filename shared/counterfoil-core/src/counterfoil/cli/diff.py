@@ -69,7 +69,7 @@ def diff(
 def _chosen(first: Source, second: Source, runs: list[str], *, two: bool) -> tuple[str, str]:
     if len(runs) > 2 or (len(runs) == 1 and not two):
         raise ConfigError(
-            "two runs are compared", code="CF-CLI-070", where="--run", hint="give --run twice, or not at all"
+            "two runs are compared", code="CF-CLI-090", where="--run", hint="give --run twice, or not at all"
         )
     if two:
         left, right = (runs[0], runs[-1]) if runs else (None, None)
@@ -80,7 +80,7 @@ def _chosen(first: Source, second: Source, runs: list[str], *, two: bool) -> tup
     if len(listed) < 2:
         raise ConfigError(
             f"there {'is 1 run' if listed else 'is no run'} in this evidence",
-            code="CF-CLI-070",
+            code="CF-CLI-090",
             where=str(first.store.root),
             hint="name a second place of evidence, or a bundle",
         )
