@@ -86,6 +86,8 @@ def facts_of(entry: Entry, origin: str) -> Facts:
         found.recorded = predicate.proof == "recorded"
         sort = SAID if found.recorded else HERE if own else FOREIGN
         found.cites = tuple((bytes.fromhex(one.digest), sort) for one in predicate.parents)
+        if predicate.authority is not None and predicate.authority.grant is not None:
+            found.cites += ((bytes.fromhex(predicate.authority.grant), SAID),)
         if predicate.parentSet is not None:
             found.apart = (_list_of(predicate.parentSet), sort)
     elif isinstance(predicate, statements.Receipt):
@@ -156,10 +158,9 @@ def heads_of(entry: Entry, read: Read) -> Iterator[CitedHead]:
         return
     predicate = _predicate(entry)
     if isinstance(predicate, statements.Handoff | statements.Receipt):
-        seen = predicate.seen if isinstance(predicate, statements.Handoff) else None
         if predicate.own is not None:
             yield predicate.own.origin, predicate.own.size, predicate.own.root, True
-        for head in seen or []:
+        for head in predicate.seen or []:
             yield head.origin, head.size, head.root, False
 
 
