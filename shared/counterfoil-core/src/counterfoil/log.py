@@ -65,7 +65,8 @@ class LogScan:
     def events(self) -> Iterator[Event]:
         """Entries, blobs, checkpoints and problems in file order; stops at the first problem that breaks the chain."""
         if told := getattr(self.store, "events", None):  # a place without segments tells what it holds by itself
-            return (yield from told(self.log))
+            yield from told(self.log)
+            return
         numbers = self.store.segments(self.log)
         openings = self._openings(numbers)
         recovered = self._recoveries(openings)
