@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from making import bundles, formats
-from making.bundle_cuts import ASKED, Lines, cuts, payload_of, two_logs, whole
+from making.bundle_cuts import ASKED, Lines, cuts, granted, payload_of, two_logs, whole
 from making.bundles import gap, gap_sizes, head, lines, reached, section
 from making.cases import begun, ending, run
 from making.formats import b64, jcs, sha256
@@ -288,9 +288,26 @@ def _judgement(log: Log, small: Lines) -> Iterator[Case]:
     yield Case(
         "a peer that is not pinned, its key in the bundle", carried, "cannot-tell", codes, ("identity",)
     )
+    log, grant, handed = granted()
+    asked, shown = {"handoff": handed}, (0, 3)
+    bare = lines(asked, [section(log, shown)], reached(log, shown), absent=[grant])
+    yield Case("a grant left out", bundles.text(bare), "broken", ["CF-TRUST-040"])
+    yield from _peers()
     yield from _histories()
     yield from _losses()
     yield from _statements()
+
+
+def _peers() -> Iterator[Case]:
+    """Two handoffs of a peer, each with its log's head: one size, two roots."""
+    log = begun()
+    own = {"origin": f"{PEER.keyid}/{'c' * 16}", "root": "1" * 64, "size": 7}
+    first = received(log, own=own)
+    own = own | {"root": "2" * 64}
+    second = received(log, own=own, nonce="7" * 32, parents=[{"digest": first, "rel": "control"}])
+    log.checkpoint()
+    found = whole(log, range(5), range(5), asked={"handoff": second})
+    yield Case("a peer with two histories", bundles.text(found), "broken", ["CF-TRUST-042"])
 
 
 def _histories() -> Iterator[Case]:

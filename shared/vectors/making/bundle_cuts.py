@@ -12,7 +12,7 @@ from making.bundles import lines, reached, section
 from making.cases import begun, run
 from making.formats import b64, jcs, sha256
 from making.log_complete import PAYLOAD, RUN2, complete, received
-from making.logs import ACTOR, OTHER, PEER, RUN, Log
+from making.logs import ACTOR, IDENTITY, OTHER, PEER, RUN, Log
 
 Lines = list[bytes]
 ASKED: Final = {"run": RUN}
@@ -80,6 +80,42 @@ def two_logs() -> tuple[Log, Log, str]:
     sender.end("invoke_workflow", "weather", RUN2, context={"run": RUN2})
     sender.checkpoint()
     return log, sender, digest
+
+
+def granted() -> tuple[Log, str, str]:
+    """A handoff from a peer that grants something, and ours that hands part of it on; the digests of both."""
+    log = begun()
+    expires = log.now() // 1000 + 300_000
+    given = {"allow": ["repo:read", "repo:write:*"], "expires": expires, "maxDepth": 2}
+    grant = received(log, authority=given)
+    payload = log.value(PAYLOAD)
+    predicate = {
+        "audience": "archive",
+        "authority": {"allow": ["repo:read"], "expires": expires, "from": grant, "maxDepth": 1},
+        "content": {
+            "basis": "sealed",
+            "from": ["counter"],
+            "kind": "message",
+            "payload": payload["sha256"],
+            "to": "archive",
+        },
+        "exact": True,
+        "expires": expires,
+        "issued": log.now() // 1000,
+        "nonce": "6" * 32,
+        "parents": [],
+        "payload": {"media": payload["media"], "size": payload["size"]},
+        "proof": "countersigned",
+        "sender": {"actor": "counter", "key": IDENTITY.keyid},
+    }
+    subject = {
+        "digest": {"counterfoil-v1": payload["sha256"], "sha256": sha256(PAYLOAD.encode())},
+        "name": "payload",
+    }
+    handed = log.sign(formats.statement("handoff", subject, predicate), IDENTITY)
+    run(log)
+    log.checkpoint()
+    return log, grant, handed
 
 
 def interleaved() -> Log:
@@ -168,6 +204,14 @@ def cuts() -> Iterator[Cut]:
     )
     log = pieces()
     yield Cut("blobs of more lines than one", log.evidence(), ASKED, whole(log, (0, 1, 2), (0, 1, 2)))
+    log, _, handed = granted()
+    asked = {"handoff": handed}
+    yield Cut(
+        "a handoff with authority, and the grant that it narrows",
+        log.evidence(),
+        asked,
+        whole(log, range(4), range(4), asked=asked),
+    )
     yield from _across()
 
 
