@@ -1,7 +1,5 @@
 """Reads one log as a stream of events and finds where a writer may go on; it checks structure and leaves trust to
 verify.
-
-An entry is RFC 8785 of ``{"body": B, "i": n, "prev": SHA-256 of entry n-1}``; its leaf is SHA-256(0x00 || entry).
 """
 
 from __future__ import annotations
@@ -66,8 +64,7 @@ class LogScan:
 
     def events(self) -> Iterator[Event]:
         """Entries, blobs, checkpoints and problems in file order; stops at the first problem that breaks the chain."""
-        told = getattr(self.store, "events", None)
-        if told is not None:  # a place that is no folder of segments tells what it holds by itself
+        if told := getattr(self.store, "events", None):  # a place without segments tells what it holds by itself
             yield from told(self.log)
             return
         numbers = self.store.segments(self.log)

@@ -55,12 +55,14 @@ def verify(
         parse_checkpoint(note)
     reader = read(evidence)
     ring = keyring if isinstance(keyring, keys.Keyring) else keys.Keyring.load(keyring)
-    if isinstance(reader.store, BundleStore):
-        return verify_bundle(reader.store.root, ring)
     with contextlib.nullcontext() if full else Signatures() as known:
         judging = Judging(ring, check=None if known is None else known.check)
         if policy is not None:
             judging.believe(policy)
+        if isinstance(reader.store, BundleStore):
+            out = Verification()
+            verify_bundle(reader.store.root, judging.ring, out, shared=judging.begin(out), kept=checkpoints)
+            return out
         before = _picture(reader.store)
         out = examine(reader.store, judging, run, checkpoints).result
         for _ in range(_AGAIN):
