@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from counterfoil import autostart, context, keys, plugins, values, verify
+from counterfoil import _walk, autostart, context, keys, plugins, values, verify
 from counterfoil.findings import Verification
 from counterfoil.recorder import Call, Recorder
 
@@ -174,9 +174,9 @@ def no_plugins(monkeypatch: pytest.MonkeyPatch) -> plugins.Plugins:
 @pytest.fixture
 def forms() -> Iterator[None]:
     """Forms that the test registers with ``values`` are gone afterwards."""
-    before = dict(values._registered)
+    before = dict(_walk.registered)
     yield
-    values._registered.clear()
-    values._registered.update(before)
-    values._dispatch.clear()
+    _walk.registered.clear()
+    _walk.registered.update(before)
+    _walk.dispatch.clear()
     values._messages.clear()
