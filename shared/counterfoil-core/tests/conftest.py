@@ -22,7 +22,18 @@ import pytest
 sys.path.append(str(Path(__file__).resolve().parent))
 
 import counterfoil
-from counterfoil import autostart, canonical, context, keys, plugins, policy_form, statements, values, verify
+from counterfoil import (
+    _walk,
+    autostart,
+    canonical,
+    context,
+    keys,
+    plugins,
+    policy_form,
+    statements,
+    values,
+    verify,
+)
 from counterfoil.dsse import Envelope
 from counterfoil.errors import HandoffRefusedError
 from counterfoil.findings import Verification
@@ -369,9 +380,9 @@ def no_plugins(monkeypatch: pytest.MonkeyPatch) -> plugins.Plugins:
 @pytest.fixture
 def forms() -> Iterator[None]:
     """Forms that the test registers with ``values`` are gone afterwards."""
-    before = dict(values._registered)
+    before = dict(_walk.registered)
     yield
-    values._registered.clear()
-    values._registered.update(before)
-    values._dispatch.clear()
+    _walk.registered.clear()
+    _walk.registered.update(before)
+    _walk.dispatch.clear()
     values._messages.clear()

@@ -232,6 +232,9 @@ class Intake:
             self.loss("no log is open")
             return ""
         try:
+            if self.capture.cuts:
+                cut = sum(self.capture.cuts.get(ref.sha256, 0) for ref in references_in([content, context]))
+                context = {**context, "cut": cut} if cut else context
             lacking = self._lacking(content, context) if self.capture.unsure else None
             if lacking:
                 self.loss("a value was not stored", count=len(lacking))
