@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import random
 import shutil
+import struct
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from counterfoil import appending, damage, keys, segments
+from counterfoil import appending, damage, keys, locating, segments
 from counterfoil.errors import ConfigError, StoreError
 from counterfoil.scrubbing import Scrub, scrub
 
@@ -483,3 +485,35 @@ def test_a_file_that_changes_meanwhile_is_left_alone(pair: Pair, monkeypatch: py
     with pytest.raises(StoreError) as caught:
         pair.scrub(pair.mirror)
     assert caught.value.code == "CF-SCRUB-007"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "at", "wrong"),
+    [
+        (b"abc", b"abc", None, 0),
+        (b"abc", b"abd", 2, 1),
+        (b"xbc", b"abd", 0, 2),
+        (b"ab", b"abcd", 2, 2),
+        (b"abcd", b"ab", 2, 2),
+        (b"", b"abc", 0, 3),
+        (bytes(3 << 20), bytes(3 << 20), None, 0),
+        (bytes(3 << 20), bytes((1 << 20) + 5) + b"x" * 9 + bytes((2 << 20) - 14), (1 << 20) + 5, 9),
+        (bytes(1 << 20), bytes((1 << 20) + 1), 1 << 20, 1),
+    ],
+    ids=range(9),
+)
+def test_wrong_bytes_are_counted(old: bytes, new: bytes, at: int | None, wrong: int) -> None:
+    found = locating.Damage("CF-LOG-010", "x", None, None, "x")
+    found.compare(old, new)
+    assert (found.at, found.wrong) == (at, wrong)
+
+
+@pytest.mark.parametrize("size", [0, 1, 15, 16, 17, 100_000, 2_000_000])
+def test_walking_through_what_is_no_segment(size: int) -> None:
+    """Holes, noise and headers that promise too much: one pass, and every byte is accounted for."""
+    noise = random.Random(size).randbytes(size)
+    headers = (b"\0\0\0\0" + struct.pack("<III", size // 2, size // 2, 1)) * (size // 16)
+    for data in (bytes(size), noise, headers, noise[: size // 2] + bytes(size - size // 2)):
+        regions = damage.walk(data)
+        edges = [0, *(one.end for one in regions)]
+        assert edges == [*(one.start for one in regions), len(data)]
