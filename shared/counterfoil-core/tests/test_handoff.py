@@ -571,7 +571,8 @@ def test_a_pinned_sender_that_claims_a_head_of_the_receiver_s_log(sides: tuple[S
     sender, receiver = sides
     with receiver.inside() as log:
         own = {"origin": log.origin, "root": "0" * 64, "size": 1}
-    receiver.accept(sender.sign(*predicate(sender, "x", own=own)), "x")
+    assert receiver.refused(sender.sign(*predicate(sender, "x", own=own)), "x") == "CF-HANDOFF-024"
+    assert receiver.refused(sender.sign(*predicate(sender, "x", seen=[own])), "x") == "CF-HANDOFF-024"
     assert receiver.verdict().verdict == "intact"
 
 

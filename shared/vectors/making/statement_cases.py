@@ -68,7 +68,15 @@ def statements() -> list[dict[str, Any]]:
         "run": RUN,
         "seen": [{**HEAD, "origin": f"{PEER.keyid}/{'c' * 16}"}],
     }
-    many = {**HANDOFF, "parentSet": {"count": 17, "sha256": "b" * 64, "size": 1649}}
+    addresses = [
+        {"address": f"invoke_workflow:team/step:n{number:02d}@1", "rel": "control"} for number in range(17)
+    ]
+    wide = {"count": 17, "sha256": sha256(jcs(addresses))}
+    many = {
+        **HANDOFF,
+        "content": {**CONTENT, "parentSet": wide},
+        "parentSet": {"count": 17, "sha256": "b" * 64, "size": 1649},
+    }
     refused = {
         **RECEIPT,
         "checks": [],

@@ -23,7 +23,7 @@ from counterfoil.repairing import Mender
 from counterfoil.replacing import Planned, replace_files, staging
 from counterfoil.stores import FolderStore
 from counterfoil.stores.folder import GITIGNORE
-from counterfoil.verification import Examined, examine, verify
+from counterfoil.verification import Examined, Judging, examine, verify
 
 __all__ = ["Damage", "Scrub", "scrub"]
 
@@ -78,7 +78,7 @@ def scrub(
     copies = [read(mirror).store for mirror in mirrors]
     _check_places(store, copies, keep)
     ring = keys.Keyring.load() if keyring is None else keyring
-    seen = examine(store, ring)
+    seen = examine(store, Judging(ring))
     names = store.logs()
     sizes = [store.segment_size(name, number) for name in names for number in store.segments(name)]
     out = Scrub(str(store.root), len(names), len(sizes), sum(sizes))

@@ -9,14 +9,16 @@ from typing import Annotated, Any
 import typer
 
 from counterfoil import verification
+from counterfoil.bundles.store import BundleStore
 from counterfoil.cli import output
 from counterfoil.cli.options import Debug, E, Evidence, Json, evidence_path
 from counterfoil.cli.progress import WatchedStore
 from counterfoil.cli.source import Source
 from counterfoil.findings import EXIT_CODES, Finding, Verification
 from counterfoil.reader import read
+from counterfoil.settings import load as settings
 
-__all__ = ["STYLES", "summary", "verify"]
+__all__ = ["STYLES", "found_members", "print_findings", "summary", "verify"]
 
 STYLES = {
     "intact": "bold green",
@@ -66,6 +68,18 @@ def verify(
             show_default=False,
         ),
     ] = None,
+    policy: Annotated[
+        str | None,
+        typer.Option(
+            "--policy",
+            metavar="FILE",
+            help="Judge by this trust policy (default: the setting).",
+            show_default=False,
+        ),
+    ] = None,
+    full: Annotated[
+        bool, typer.Option("--full", help="Compute signatures again that were found valid before.")
+    ] = False,
     json: Json = False,
     evidence: Evidence = None,
     debug: Debug = False,
@@ -79,6 +93,8 @@ def verify(
       counterfoil verify --run last
       counterfoil verify theirs/ --keyring theirs.json
       counterfoil verify theirs/ --checkpoint kept/checkpoint
+      counterfoil verify run.bundle
+      counterfoil verify --policy policy.json
 
     The verdict is intact, broken, incomplete or cannot-tell, and begins the last line. Every reason for it is
     a line before: verdict, code, place, message. Lines that begin with note do not change the verdict.
@@ -86,24 +102,33 @@ def verify(
     """
     store = read(evidence_path(e, evidence)).store
     chosen = Source(store).run_id(run)
-    watched = WatchedStore(store.root)
+    watched = store if isinstance(store, BundleStore) else WatchedStore(store.root)
     try:
         kept = [path.read_bytes() for path in checkpoint or ()]
-        result = verification.verify(watched, keyring=keyring, run=chosen, checkpoints=kept)
+        found = settings()
+        result = verification.verify(
+            watched,
+            keyring=keyring,
+            policy=policy or found.policy,
+            run=chosen,
+            checkpoints=kept,
+            full=full or not found.cache,
+        )
     finally:
-        watched.done()
+        if isinstance(watched, WatchedStore):
+            watched.done()
     if json:
         told = {
             "verdict": result.verdict,
-            "findings": _members(result.findings),
-            "notes": _members(result.notes),
+            "findings": found_members(result.findings),
+            "notes": found_members(result.notes),
             "counts": {key: result.counts[key] for key, _, _ in _COUNTS},
         }
         if kept:
             told["continues"] = [one.to_dict() for one in result.continues]
         output.out(output.json_text(told, indent=2))
         return EXIT_CODES[result.verdict]
-    _print([(one.verdict, one) for one in result.findings] + [("note", one) for one in result.notes])
+    print_findings(result)
     for one in result.continues:
         output.out(
             f"continues {one.log}: from {one.earlier.size} to {one.later.size} entries, "
@@ -113,7 +138,13 @@ def verify(
     return EXIT_CODES[result.verdict]
 
 
-def _members(found: Sequence[Finding]) -> list[dict[str, Any]]:
+def print_findings(result: Verification) -> None:
+    """Findings, then notes, one line each."""
+    _print([(one.verdict, one) for one in result.findings] + [("note", one) for one in result.notes])
+
+
+def found_members(found: Sequence[Finding]) -> list[dict[str, Any]]:
+    """Findings as JSON tells them."""
     return [{key: getattr(one, key) for key in _FINDINGS} for one in found]
 
 
