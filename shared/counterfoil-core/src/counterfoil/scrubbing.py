@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Final, Literal
 
 from counterfoil import keys
+from counterfoil.bundles.store import BundleStore
 from counterfoil.errors import ConfigError
 from counterfoil.findings import Finding
 from counterfoil.locating import Damage, locate, unlocated
@@ -72,7 +73,8 @@ def scrub(
 
     Raises:
         StoreError: nothing to read; CF-SCRUB-003, CF-SCRUB-007: a repair could not be written.
-        ConfigError: CF-SCRUB-001: a mirror is this evidence; CF-SCRUB-002: ``keep`` is inside it.
+        ConfigError: CF-SCRUB-001: a mirror is this evidence; CF-SCRUB-002: ``keep`` is inside it; CF-SCRUB-008: a
+            bundle.
     """
     store = read(evidence).store
     copies = [read(mirror).store for mirror in mirrors]
@@ -189,6 +191,14 @@ def _check_places(
     store: FolderStore, copies: Sequence[FolderStore], keep: str | os.PathLike[str] | None
 ) -> None:
     root = Path(store.uri)
+    for one in (store, *copies):
+        if isinstance(one, BundleStore):
+            raise ConfigError(
+                "a bundle is no copy of evidence: it holds a part, in another form",
+                code="CF-SCRUB-008",
+                where=str(one.root),
+                hint="counterfoil verify tells whether it is damaged; cut it again from the evidence",
+            )
     for copy in copies:
         place = Path(copy.uri)
         if place == root or root in place.parents or place in root.parents:

@@ -16,7 +16,7 @@ from counterfoil import keys, trust
 from counterfoil.bundles.store import BundleStore
 from counterfoil.bundles.verifying import verify_bundle
 from counterfoil.checks import LogCheck
-from counterfoil.continuing import Continuation, continues, parse_checkpoint
+from counterfoil.continuing import Continuation, continues, not_in_a_bundle, parse_checkpoint
 from counterfoil.dsse import Check
 from counterfoil.errors import CounterfoilError, StoreError
 from counterfoil.findings import EXIT_CODES, Finding, Verdict, Verification
@@ -56,7 +56,9 @@ def verify(
     reader = read(evidence)
     ring = keyring if isinstance(keyring, keys.Keyring) else keys.Keyring.load(keyring)
     if isinstance(reader.store, BundleStore):
-        return verify_bundle(reader.store.root, ring)
+        judged = verify_bundle(reader.store.root, ring)
+        judged.findings += [not_in_a_bundle(note) for note in checkpoints]
+        return judged
     with contextlib.nullcontext() if full else Signatures() as known:
         judging = Judging(ring, check=None if known is None else known.check)
         if policy is not None:
