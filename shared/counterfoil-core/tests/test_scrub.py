@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from counterfoil import appending, damage, keys, locating, segments
+from counterfoil import appending, damage, keys, locating, replacing, segments
 from counterfoil.errors import ConfigError, StoreError
 from counterfoil.scrubbing import Scrub, scrub
 
@@ -517,3 +517,71 @@ def test_walking_through_what_is_no_segment(size: int) -> None:
         regions = damage.walk(data)
         edges = [0, *(one.end for one in regions)]
         assert edges == [*(one.start for one in regions), len(data)]
+
+
+@pytest.mark.parametrize("how", ["cut back", "gone"])
+def test_a_log_that_only_another_log_misses(pair: Pair, one_run: Any, how: str) -> None:
+    """Nothing is remembered: a session of the second log cites a checkpoint that the first no longer has."""
+    first = pair.lab.recorder()
+    one_run(first)
+    first.flush()
+    second = pair.lab.recorder()
+    one_run(second)
+    first.close()
+    second.close()
+    shutil.rmtree(pair.mirror)
+    shutil.copytree(pair.evidence, pair.mirror)
+    cited = min(pair.evidence.glob("*/"), key=lambda folder: -len(list(folder.iterdir())))
+    if how == "gone":
+        shutil.rmtree(cited)
+    else:
+        (cited / "00000001.seg").unlink()
+        copy = damage.Copy("", (cited / "00000000.seg").read_bytes())
+        assert copy.ends_clean()
+    identity = keys.load_identity()
+    assert identity is not None
+    with pair.lab.at(pair.lab.elsewhere):
+        ring = keys.Keyring.of([identity.public])
+        alone = pair.scrub(repair=False, keyring=ring)
+        code = "CF-VERIFY-004" if how == "gone" else "CF-VERIFY-005"
+        assert (alone.result, [one.code for one in alone.damage]) == ("damaged", [code])
+        done = pair.scrub(pair.mirror, keyring=ring)
+        assert (done.result, done.verdict, pair.same()) == ("repaired", "intact", True), done.damage
+
+
+@pytest.mark.parametrize("call", ["replace", "fsync", "chmod"])
+@pytest.mark.parametrize("at", [1, 2, 3])
+def test_a_repair_that_is_stopped_leaves_whole_files(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch, one_run: Any, call: str, at: int
+) -> None:
+    """Every file is as it was or as it should be, the originals are kept, and the next repair finishes the work."""
+    paths = several(pair, monkeypatch, one_run)[:3]
+    damaged = {}
+    for path in paths:
+        flip(path, 60)
+        damaged[path] = path.read_bytes()
+    calls = 0
+    real = getattr(os, call)
+
+    def fail(*arguments: Any, **named: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        if calls == at:
+            raise OSError(5, "Input/output error")
+        return real(*arguments, **named)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(replacing, "os", SimpleNamespace(**{**vars(os), call: fail}))
+        with pytest.raises(StoreError) as caught:
+            pair.scrub(pair.mirror)
+    assert caught.value.code == "CF-SCRUB-003"
+    for path in paths:
+        whole = (pair.mirror / path.relative_to(pair.evidence)).read_bytes()
+        kept = pair.lab.root / f"keep{pair.keeps}" / path.relative_to(pair.evidence)
+        if path.read_bytes() == whole:
+            assert kept.read_bytes() == damaged[path]
+        else:
+            assert path.read_bytes() == damaged[path]
+    assert [one.name for one in pair.lab.root.iterdir() if "scrub-" in one.name] == []
+    done = pair.scrub(pair.mirror)
+    assert (done.result, done.verdict, pair.same()) == ("repaired", "intact", True), done.damage
