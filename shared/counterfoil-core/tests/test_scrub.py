@@ -146,6 +146,23 @@ def test_gitignore(pair: Pair, content: bytes | None) -> None:
     assert (done.result, done.verdict, pair.same()) == ("repaired", "intact", True)
 
 
+@pytest.mark.parametrize("how", ["symlink", "dangling", "folder", "fifo"])
+def test_a_gitignore_that_is_no_file_is_left(pair: Pair, how: str) -> None:
+    path = pair.evidence / ".gitignore"
+    path.unlink()
+    if how == "symlink":
+        path.symlink_to(pair.mirror / ".gitignore")
+    elif how == "dangling":
+        path.symlink_to(pair.lab.root / "nowhere")
+    elif how == "folder":
+        path.mkdir()
+    else:
+        os.mkfifo(path)
+    done = pair.scrub(pair.mirror)
+    assert (done.result, done.kept, [one.code for one in done.damage]) == ("damaged", None, ["CF-VERIFY-002"])
+    assert os.path.lexists(path)
+
+
 def lose(pair: Pair, how: str) -> None:
     path = pair.lab.segments()[-1]
     data = path.read_bytes()
@@ -449,6 +466,7 @@ def test_where_nothing_may_be_written(pair: Pair) -> None:
         ([pair.lab.root], None, "CF-SCRUB-001"),
         ([pair.evidence / pair.lab.segments()[0].parent.name], None, "CF-SCRUB-001"),
         ([], inside, "CF-SCRUB-002"),
+        ([pair.mirror], pair.mirror / "kept", "CF-SCRUB-002"),
         ([], pair.evidence, "CF-SCRUB-002"),
     ):
         with pytest.raises(ConfigError) as caught:
