@@ -392,7 +392,9 @@ def test_evidence_that_never_rests_is_read_four_times(lab: Any, monkeypatch: pyt
 
     monkeypatch.setattr(verification, "examine", touched)
     assert (lab.verify().verdict, len(times)) == ("incomplete", 4)
-    monkeypatch.setattr(verification, "examine", lambda *arguments: times.append(arguments) or once(*arguments))
+    monkeypatch.setattr(
+        verification, "examine", lambda *arguments: times.append(arguments) or once(*arguments)
+    )
     assert (lab.verify().verdict, len(times)) == ("incomplete", 5)
 
 

@@ -27,7 +27,7 @@ from counterfoil.stores import FolderStore
 from counterfoil.stores.folder import GITIGNORE
 from counterfoil.verification import Examined, Judging, settled, verify
 
-__all__ = ["Damage", "Scrub", "scrub"]
+__all__ = ["Damage", "Scrub", "check_source", "scrub"]
 
 _TAIL: Final = "CF-VERIFY-024"
 _MISSING: Final = ("CF-VERIFY-003", "CF-VERIFY-004")
@@ -192,18 +192,23 @@ def _new_keep(store: FolderStore) -> Path:
     return place
 
 
+def check_source(store: FolderStore) -> None:
+    """Refuse what is no copy of evidence; raises ConfigError (CF-SCRUB-008)."""
+    if isinstance(store, BundleStore):
+        raise ConfigError(
+            "a bundle is no copy of evidence: it holds a part, in another form",
+            code="CF-SCRUB-008",
+            where=str(store.root),
+            hint="counterfoil verify tells whether it is damaged; cut it again from the evidence",
+        )
+
+
 def _check_places(
     store: FolderStore, copies: Sequence[FolderStore], keep: str | os.PathLike[str] | None
 ) -> None:
     root = Path(store.uri)
     for one in (store, *copies):
-        if isinstance(one, BundleStore):
-            raise ConfigError(
-                "a bundle is no copy of evidence: it holds a part, in another form",
-                code="CF-SCRUB-008",
-                where=str(one.root),
-                hint="counterfoil verify tells whether it is damaged; cut it again from the evidence",
-            )
+        check_source(one)
     for copy in copies:
         place = Path(copy.uri)
         if place == root or root in place.parents or place in root.parents:
