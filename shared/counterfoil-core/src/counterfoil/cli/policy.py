@@ -36,7 +36,7 @@ To = Annotated[
 
 
 def policy(context: typer.Context, debug: Debug = False) -> int:
-    """Say which keys speak for which agent, and who may hand what to whom.
+    """Say whose keys speak for whom, and who may hand what on.
 
     \b
     Examples:
