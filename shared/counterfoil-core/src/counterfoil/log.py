@@ -69,7 +69,9 @@ class LogScan:
 
     def events(self) -> Iterator[Event]:
         """Entries, blobs, checkpoints and problems in file order; stops at the first problem that breaks the chain."""
-        if told := getattr(self.store, "events", None):  # a place without segments tells what it holds by itself
+        if told := getattr(
+            self.store, "events", None
+        ):  # a place without segments tells what it holds by itself
             yield from told(self.log)
             return
         numbers = self.store.segments(self.log)
