@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -88,9 +88,12 @@ class Lab:
         environment["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
         return environment | more
 
-    def start(self, code: str, *arguments: object, **more: str) -> subprocess.Popen[str]:
-        """A child process that runs ``code`` with the evidence folder as first argument."""
-        command = [sys.executable, "-c", textwrap.dedent(code), str(self.evidence), *map(str, arguments)]
+    def start(
+        self, code: str, *arguments: object, before: Sequence[str] = (), **more: str
+    ) -> subprocess.Popen[str]:
+        """A child process that runs ``code`` with the evidence folder as first argument, by the command ``before``."""
+        words = [sys.executable, "-c", textwrap.dedent(code), str(self.evidence), *map(str, arguments)]
+        command = [*before, *words]
         return subprocess.Popen(
             command,
             env=self.environment(**more),
@@ -101,9 +104,9 @@ class Lab:
             text=True,
         )
 
-    def python(self, code: str, *arguments: object, **more: str) -> str:
+    def python(self, code: str, *arguments: object, before: Sequence[str] = (), **more: str) -> str:
         """As ``start``, waited for; must end well; what it printed."""
-        child = self.start(code, *arguments, **more)
+        child = self.start(code, *arguments, before=before, **more)
         out, err = child.communicate(timeout=60)
         assert child.returncode == 0, err
         return out

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import dataclasses
 import hashlib
 import logging
 import os
@@ -74,6 +75,7 @@ class Appender:
             chosen.locks,
             chosen.others,
         )
+        self._moved = chosen.moved
         self._take(chosen.scan)
 
     def _remembered_here(self) -> list[keys.Head]:
@@ -280,16 +282,11 @@ class Appender:
             )
             # The session record, now signed, says what stood here before; those heads no longer belong to this place.
             for old in self._replaced:
-                keys.remember_head(
-                    old.origin,
-                    size=old.size,
-                    root=old.root,
-                    evidence="",
-                    segment=old.segment,
-                    offset=old.offset,
-                    sync=False,
-                )
-            self._replaced = []
+                keys.remember_head(**_placed(old, ""))
+            # What was moved here with this log belongs to this place, also what is no longer in it.
+            for old in self._moved:
+                keys.remember_head(**_placed(old, self.store.uri))
+            self._replaced = self._moved = []
             self._forgetful = ""
         except (CounterfoilError, OSError) as exc:
             # Without the remembered head a cut or older log would look whole here, so the log itself says so, once.
@@ -320,3 +317,8 @@ class Appender:
         else:
             self._suspects[self._segment] = self._good
         self._offset = 0
+
+
+def _placed(head: keys.Head, evidence: str) -> dict[str, Any]:
+    """The same head for another place, as ``remember_head`` takes it."""
+    return {**dataclasses.asdict(head), "evidence": evidence, "sync": False}
