@@ -1,7 +1,7 @@
-"""Evidence that is full, refused, removed or moved while somebody writes into it, by the kernel itself where it lets us.
+"""Evidence that is full, refused, removed or moved while somebody writes into it, by the kernel where it lets us.
 
-Where a process may mount a disk of its own (as root, or in a user namespace) it fills and remounts that; elsewhere a limit
-on the size of files stands for it.
+Where a process may mount a disk of its own (as root, or in a user namespace) it fills and remounts that; elsewhere a
+limit on the size of files stands for it.
 """
 
 from __future__ import annotations
@@ -395,7 +395,7 @@ def test_the_segment_is_replaced_by_a_copy(lab: Any) -> None:
             shutil.copy(path, path.with_suffix(".copy"))
             path.with_suffix(".copy").rename(path)
 
-    recorder, before, after = lose(lab, replace)
+    recorder, before, _ = lose(lab, replace)
     assert recorder.losses == 2
     assert set(before) <= starts(lab.evidence)
     result = lab.verify()
@@ -514,7 +514,9 @@ def two_logs(lab: Any) -> str:
     return next(name for name in counterfoil.read(lab.evidence).logs() if name not in cited)
 
 
-@pytest.mark.parametrize("way", ["behind a link", "elsewhere", "behind two links", "its parent behind a link"])
+@pytest.mark.parametrize(
+    "way", ["behind a link", "elsewhere", "behind two links", "its parent behind a link"]
+)
 def test_a_moved_folder_hides_no_deleted_log(lab: Any, way: str) -> None:
     lab.evidence = lab.root / "parent" / "evidence"
     name = two_logs(lab)

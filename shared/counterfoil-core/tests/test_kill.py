@@ -102,7 +102,7 @@ def test_killed_five_hundred_times(lab: Any, durability: str, one_run: Any) -> N
         _goes_on(lab, killer, one_run)
         promised += len(killer.promised)
     print(f"{durability}: 250 kills, {promised} entries promised, none lost")
-    assert promised > 10_000
+    assert promised > 2_500
 
 
 def _goes_on(lab: Any, killer: Killer, one_run: Any) -> None:

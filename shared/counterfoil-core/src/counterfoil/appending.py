@@ -13,7 +13,6 @@ import hashlib
 import logging
 import os
 import threading
-import time
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
@@ -203,7 +202,7 @@ class Appender:
         self._offset = self._good = 0
         self._file_hash = hashlib.sha256()
         self._compressor = segments.Compressor()
-        now = time.time_ns() // 1000
+        now = records.now()
         state = {"tree": {"peaks": [peak.hex() for peak in self._tree.peaks()], "size": self._tree.size}}
         parts: list[bytes] = []
         if recovered:
