@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 import counterfoil
-from counterfoil import keys, writer
+from counterfoil import _locks, keys, writer
 from counterfoil.recorder import Recorder
 from counterfoil.stores import FolderStore
 
@@ -447,6 +447,23 @@ def test_the_home_is_removed(lab: Any) -> None:
     assert lab.verify().verdict == "cannot-tell"
     ring = keys.Keyring.of([identity.public])
     assert counterfoil.verify(lab.evidence, keyring=ring).verdict == "intact"
+
+
+def test_a_home_that_another_process_holds_holds_nobody_up(lab: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that was stopped while it held the home's lock: the head is not remembered, and the log says so."""
+    monkeypatch.setattr("counterfoil.appending.PATIENCE", 0.1)
+    recorder = lab.recorder(durability="call")
+    some(recorder)
+    assert recorder.flush()
+    with _locks.locked():
+        root = recorder.start("invoke_workflow", "app", actor=("app",), wait=True)
+        recorder.end(root)
+        assert recorder.flush(timeout=20)
+        wait(lambda: recorder.open()._forgetful)
+    recorder.close()
+    assert root.start in starts(lab.evidence)
+    result = lab.verify()
+    assert (result.verdict, codes(result)) == ("incomplete", {"CF-VERIFY-021"})
 
 
 def test_a_lock_that_is_stolen_lets_nobody_into_an_open_log(lab: Any) -> None:

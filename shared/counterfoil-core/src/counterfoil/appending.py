@@ -32,6 +32,9 @@ SEEN_MAX: Final = 64
 CHUNK: Final = 1 << 20
 """Bytes of items after which a group goes on in another chunk."""
 
+PATIENCE: Final = 1.0
+"""Seconds to wait for a home that another process holds: callers may be waiting for this thread."""
+
 BLOB: Final = 0
 ENTRY: Final = 1
 
@@ -278,6 +281,7 @@ class Appender:
                 segment=self._segment,
                 offset=self._offset,
                 sync=self._closed,
+                patience=PATIENCE,
             )
             # The session record, now signed, says what stood here before; those heads no longer belong to this place.
             for old in self._replaced:
@@ -320,4 +324,4 @@ class Appender:
 
 def _placed(head: keys.Head, evidence: str) -> dict[str, Any]:
     """The same head for another place, as ``remember_head`` takes it."""
-    return {**dataclasses.asdict(head), "evidence": evidence, "sync": False}
+    return {**dataclasses.asdict(head), "evidence": evidence, "patience": PATIENCE, "sync": False}
