@@ -298,7 +298,7 @@ class Intake:
             for reason, count in sorted(pending.items()):
                 name = reason[:200].encode("utf-8", "backslashreplace").decode()
                 content = {"name": name, "op": "loss", "phase": "point"}
-                if not writer.entry(records.build(content, {"at": time.time_ns() // 1000, "count": count})):
+                if not writer.entry(records.build(content, {"at": records.now(), "count": count})):
                     self._unlogged[reason] = count
 
     def _after_fork(self) -> None:
