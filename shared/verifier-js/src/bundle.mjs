@@ -1,0 +1,2 @@
+export const isBundle = () => false;
+export const verifyBundle = () => null;

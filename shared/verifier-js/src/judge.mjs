@@ -1,0 +1,227 @@
+/** Judging the entries of one log in their order (spec/log.md, "Verifying"). Used for evidence and for bundles. */
+import { attempt } from "./errors.mjs";
+import { sha256 } from "./bytes.mjs";
+import { isCount } from "./canonical.mjs";
+import { Envelope } from "./dsse.mjs";
+import { operation } from "./entries.mjs";
+import { Counts, Findings } from "./findings.mjs";
+import { PublicKey } from "./keys.mjs";
+import { VALUE, isReference, looksLikeReference } from "./references.mjs";
+import { parseParentSet, parseStatement } from "./statements.mjs";
+import { Calls } from "./calls.mjs";
+import { Citations } from "./citations.mjs";
+
+/**
+ * What a judge is told about the log it judges.
+ * @typedef {object} Surroundings
+ * @property {string} name the log's name
+ * @property {import("./keyring.mjs").Keyring} keyring
+ * @property {{there(part: any): boolean, load(digest: string): Buffer | null}} blobs
+ */
+
+const MOST_LIST = 64 * 1024 * 1024;
+const MOST_RECORD = 32 * 1024;
+
+export class Judge {
+  /** @param {Surroundings} surroundings */
+  constructor({ name, keyring, blobs }) {
+    this.name = name;
+    this.keyring = keyring;
+    this.blobs = blobs;
+    this.findings = new Findings();
+    this.counts = new Counts();
+    this.calls = new Calls(this);
+    this.citations = new Citations(this);
+    /** @type {PublicKey | null} */
+    this.identity = null;
+    this.origin = "";
+    this.sessions = 0;
+    /** @type {Map<string, {key: PublicKey, actors: Set<string>}>} keys bound in this session */
+    this.bound = new Map();
+    /** @type {Set<string>} digests of records and statements that stand before */
+    this.before = new Set();
+    /** @type {Map<string, string>} digest: kind, of the statements that stand before */
+    this.statements = new Map();
+    /** @type {Set<string>} handoffs that a receipt accepted */
+    this.accepted = new Set();
+    /** @type {Map<number, string>} valid checkpoints so far: size, root */
+    this.checkpoints = new Map();
+    this.where = name;
+  }
+
+  /** @param {string} code @param {string} message */
+  find(code, message) {
+    this.findings.add(code, this.where, message);
+  }
+
+  /**
+   * @param {import("./entries.mjs").Entry} entry
+   * @param {"record" | "envelope" | "later"} kind
+   */
+  entry(entry, kind) {
+    this.where = `${this.name} entry ${entry.index}`;
+    if (kind === "later") {
+      this.find("CF-LOG-022", "a record is of a version that is not known here");
+      return;
+    }
+    const text = bodyText(entry.text);
+    if (kind === "record") this.record(entry, text);
+    else this.envelope(entry, text);
+  }
+
+  record(entry, text) {
+    const { body } = entry;
+    this.counts.records += 1;
+    if (!entry.plain || Buffer.byteLength(text) > MOST_RECORD)
+      this.find("CF-VERIFY-012", "a record is longer than a record may be, or holds a float or null");
+    if (!this.allThere(body)) this.find("CF-VERIFY-010", "stored bytes that an entry cites are missing");
+    const { handoffs } = body.context;
+    if (handoffs !== undefined && !(Array.isArray(handoffs) && handoffs.every((one) => this.statements.has(one))))
+      this.find("CF-VERIFY-011", "the handoff that a call received is not in the log");
+    const op = operation(body);
+    if (op === "session") this.session(body);
+    else if (op === "recovered") this.find("CF-VERIFY-020", "the writer stopped uncleanly before, and the log was recovered");
+    else if (op === "loss") {
+      this.counts.losses += isCount(body.context.count) ? body.context.count : 1;
+      this.find("CF-VERIFY-021", "something was not recorded, and was counted");
+    } else this.calls.record(body);
+    this.before.add(sha256(text));
+  }
+
+  allThere(body) {
+    const open = [body.content, body.context];
+    while (open.length > 0) {
+      const value = open.pop();
+      if (looksLikeReference(value)) {
+        if (!isReference(value) || !this.blobs.there(value)) return false;
+      } else if (typeof value === "object" && value !== null) open.push(...Object.values(value));
+    }
+    return true;
+  }
+
+  session(body) {
+    const { context } = body;
+    if (this.sessions > 0) this.calls.ended();
+    this.sessions += 1;
+    this.bound.clear();
+    if (Array.isArray(context.replaced) && context.replaced.length > 0)
+      this.find("CF-VERIFY-060", "other logs stood here before the folder was made anew");
+    const key = attempt(() => PublicKey.fromText(context.spki)).value;
+    if (key === null) this.find("CF-VERIFY-030", "a session names no usable key");
+    else if (context.origin !== `${key.fingerprint}/${this.name}` || (this.identity !== null && context.origin !== this.origin))
+      this.find("CF-VERIFY-031", "a session does not belong to this log");
+    else if (this.identity === null) {
+      this.identity = key;
+      this.origin = context.origin;
+      if (!this.keyring.isPinned(key.fingerprint))
+        this.find("CF-VERIFY-032", "the log is signed by a key that is not pinned here");
+    }
+    if (context.seen !== undefined) this.citations.session(context.seen);
+  }
+
+  /** A list that stands apart: the bytes of a blob that is there, or null. */
+  list(reference) {
+    if (reference.size > MOST_LIST || !this.blobs.there(reference)) return null;
+    return this.blobs.load(reference.sha256);
+  }
+
+  key(keyid, carried) {
+    if (this.identity !== null && this.identity.fingerprint === keyid) return this.identity;
+    return this.bound.get(keyid)?.key ?? this.keyring.key(keyid, carried);
+  }
+
+  envelope(entry, text) {
+    this.counts.statements += 1;
+    const { value: envelope, error } = attempt(() => Envelope.parse(text));
+    if (error !== null) {
+      this.find(error.code, error.message);
+      return;
+    }
+    if (envelope.toText() !== text) {
+      this.find("CF-VERIFY-040", "an envelope is not in its normal form");
+      return;
+    }
+    const signed = attempt(() => envelope.verify((keyid, carried) => this.key(keyid, carried)));
+    const { value: statement, error: fault } = attempt(() => parseStatement(envelope.payload));
+    if (statement === null) this.find(fault.code, fault.message);
+    else {
+      if (signed.error !== null) this.unverified(signed.error, statement, envelope);
+      else this.statement(statement, signed.value);
+      this.statements.set(statement.digest, statement.kind);
+      this.before.add(statement.digest);
+    }
+  }
+
+  unverified(error, statement, envelope) {
+    const { proof, sender } = statement.predicate;
+    const claimed = envelope.signatures.some(({ keyid }) => keyid === sender?.key);
+    if (error.code !== "CF-DSSE-010" || proof !== "countersigned" || !claimed) {
+      this.find(error.code, error.message);
+      return;
+    }
+    this.counts.handoffs += 1;
+    this.find("CF-VERIFY-042", "a handoff comes from a sender whose key is not known here");
+  }
+
+  statement(statement, verified) {
+    const { kind, predicate } = statement;
+    if (kind === "binding") {
+      this.binding(predicate, verified);
+      return;
+    }
+    if (!verified.has(predicate.sender.key)) {
+      this.find("CF-VERIFY-041", "a statement names another key than the one that signed it");
+      return;
+    }
+    if (kind === "handoff") this.handoff(predicate);
+    else if (kind === "receipt") this.receipt(predicate);
+  }
+
+  binding(predicate, verified) {
+    const bad = () => this.find("CF-VERIFY-043", "a binding is not the identity's own for this log, or its key does not fit");
+    if (this.identity === null || !verified.has(this.identity.fingerprint) || predicate.origin !== this.origin) return bad();
+    const key = attempt(() => PublicKey.fromText(predicate.spki)).value;
+    if (key === null || key.fingerprint !== predicate.key || key.fingerprint === this.identity.fingerprint) return bad();
+    const bound = this.bound.get(key.fingerprint) ?? { key, actors: new Set() };
+    bound.actors.add(predicate.actor);
+    this.bound.set(key.fingerprint, bound);
+    return undefined;
+  }
+
+  handoff(predicate) {
+    this.counts.handoffs += 1;
+    const recorded = predicate.proof === "recorded";
+    const { sender, own, content, payload } = predicate;
+    if (recorded && !this.bound.get(sender.key)?.actors.has(sender.actor))
+      this.find("CF-VERIFY-044", "a handoff is signed by a key that is not bound to its actor");
+    if (recorded && !this.parentsThere(predicate))
+      this.find("CF-VERIFY-045", "a handoff cites a parent that is not in this log");
+    if (!this.blobs.there({ media: payload.media, sha256: content.payload, size: payload.size }))
+      this.find("CF-VERIFY-046", "the payload of a handoff is not in this log");
+    const ours = recorded || (sender.key === this.identity?.fingerprint && own?.origin === this.origin);
+    if (own !== undefined && ours && (own.origin !== this.origin || this.checkpoints.get(own.size) !== own.root))
+      this.find("CF-VERIFY-047", "a handoff names a checkpoint that this log never had");
+  }
+
+  parentsThere({ parents, parentSet }) {
+    if (!parents.every(({ digest }) => this.before.has(digest))) return false;
+    if (parentSet === undefined) return true;
+    const bytes = this.list({ media: VALUE, sha256: parentSet.sha256, size: parentSet.size });
+    const all = bytes === null ? null : attempt(() => parseParentSet(bytes)).value;
+    return all !== null && all.length === parentSet.count && all.every(({ digest }) => this.before.has(digest));
+  }
+
+  receipt(predicate) {
+    const { handoff, status } = predicate;
+    if (status !== "accepted") return;
+    if (this.statements.get(handoff) !== "handoff" || this.accepted.has(handoff))
+      this.find("CF-VERIFY-048", "a receipt accepts a handoff that is not in this log, or accepts one twice");
+    this.accepted.add(handoff);
+  }
+
+}
+
+/** The canonical text of an entry's body: what stands between `{"body":` and the last `,"i":`. @param {string} text */
+export function bodyText(text) {
+  return text.slice(8, text.lastIndexOf(',"i":'));
+}
