@@ -6,12 +6,16 @@
 import { FOLD, VALUE } from "./references.mjs";
 
 /** @typedef {{media: string, sha256: string, size: number | null}} Part */
-/** @typedef {{size: number, missing: Part[] | null, parent: string | null, place: any}} Known `missing` null: hollow */
+/**
+ * `missing` null: hollow. `parent`: the node before, "" for none; null: it begins as a node and does not end as one.
+ * @typedef {{size: number, missing: Part[] | null, parent: string | null, place: any}} Known
+ */
 
 const MARK = Buffer.from('{"$ref":{"media":"');
-const PART = /^\{"\$ref":\{"media":"((?:[^"\\]|\\.)*)","sha256":"([0-9a-f]{64})","size":(0|[1-9][0-9]{0,15})\}\}/;
+const REST = /^","sha256":"([0-9a-f]{64})","size":([0-9]+)\}\}/;
+const MOST_REST = 512;
 const NODE_START = Buffer.from('{"add":');
-const NODE_END = /,"n":[1-9][0-9]*,"parent":"([0-9a-f]{64})"\}$/;
+const NODE_END = /,"n":[0-9]{1,16},"parent":"([0-9a-f]{64}|)"\}$/;
 const MOST_MISSING = 256;
 const HELD = 16 * 1024 * 1024;
 
@@ -35,26 +39,21 @@ export class Blobs {
   /** @param {Buffer} bytes @param {string} digest @param {any} place */
   add(bytes, digest, place) {
     if (this.known.has(digest)) return;
-    const known = { size: bytes.length, missing: [], parent: null, place };
-    if (bytes[0] === 0x7b || bytes[0] === 0x5b) {
-      known.missing = this.missingParts(bytes);
-      if (bytes.subarray(0, NODE_START.length).equals(NODE_START)) {
-        const end = bytes.subarray(Math.max(0, bytes.length - 160)).toString("latin1");
-        known.parent = NODE_END.exec(end)?.[1] ?? null;
-      }
-    }
-    this.known.set(digest, known);
+    const missing = isComposite(bytes) ? this.missingParts(bytes) : [];
+    this.known.set(digest, { size: bytes.length, missing, parent: parentOf(bytes), place });
     this.hold(digest, bytes);
   }
 
   missingParts(bytes) {
-    const missing = [];
+    /** @type {Map<string, Part>} */
+    const missing = new Map();
     for (const part of partsOf(bytes)) {
-      if (this.there(part)) continue;
-      missing.push(part);
-      if (missing.length > MOST_MISSING) return null;
+      const name = `${part.media} ${part.sha256} ${part.size}`;
+      if (missing.has(name) || this.there(part)) continue;
+      missing.set(name, part);
+      if (missing.size > MOST_MISSING) return null;
     }
-    return missing;
+    return [...missing.values()];
   }
 
   /** Whether what a reference cites is there, with all its parts. @param {Part} reference */
@@ -71,7 +70,9 @@ export class Blobs {
       seen.add(name);
       if (known.missing === null) return false;
       open.push(...known.missing);
-      if (media === FOLD && known.parent !== null) open.push({ media: FOLD, sha256: known.parent, size: null });
+      if (media !== FOLD) continue;
+      if (known.parent === null) return false;
+      if (known.parent !== "") open.push({ media: FOLD, sha256: known.parent, size: null });
     }
     for (const name of seen) this.whole.add(name);
     return true;
@@ -96,10 +97,26 @@ export class Blobs {
   }
 }
 
+const isComposite = (bytes) => bytes[0] === 0x7b || bytes[0] === 0x5b;
+
+/** Digest of the node before; "" for none; null for what begins as a node and does not end as one. @param {Buffer} bytes */
+function parentOf(bytes) {
+  if (!bytes.subarray(0, NODE_START.length).equals(NODE_START)) return "";
+  return NODE_END.exec(bytes.subarray(Math.max(0, bytes.length - 160)).toString("latin1"))?.[1] ?? null;
+}
+
+/** All parts of a blob that is a composite. @param {Buffer} bytes @returns {{parts: Part[], parent: string | null}} */
+export function compositeOf(bytes) {
+  return { parts: isComposite(bytes) ? [...partsOf(bytes)] : [], parent: parentOf(bytes) };
+}
+
 /** The references inside a composite, in their order. @param {Buffer} bytes @returns {Generator<Part>} */
 export function* partsOf(bytes) {
   for (let at = bytes.indexOf(MARK); at >= 0; at = bytes.indexOf(MARK, at + 1)) {
-    const match = PART.exec(bytes.subarray(at, at + 4096).toString("latin1"));
-    if (match !== null) yield { media: match[1], sha256: match[2], size: Number(match[3]) };
+    const start = at + MARK.length;
+    let end = start;
+    while (end < bytes.length && bytes[end] !== 0x22) end += bytes[end] === 0x5c ? 2 : 1;
+    const match = REST.exec(bytes.subarray(end, end + MOST_REST).toString("latin1"));
+    if (match !== null) yield { media: bytes.subarray(start, end).toString(), sha256: match[1], size: Number(match[2]) };
   }
 }

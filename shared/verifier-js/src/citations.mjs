@@ -19,18 +19,17 @@ export class Citations {
     let list = seen;
     if (looksLikeReference(seen)) {
       const bytes = isReference(seen) ? this.judge.list(seen) : null;
-      list = bytes === null ? null : (attempt(() => readCanonical(bytes)).value?.value ?? null);
+      list = bytes === null ? null : attempt(() => readCanonical(bytes)).value?.value;
+      if (!Array.isArray(list)) this.judge.find("CF-CANON-011", "the list of other logs cannot be read");
     }
-    if (!Array.isArray(list)) return;
-    for (const one of list) this.cite(one);
+    if (Array.isArray(list)) for (const one of list) this.cite(one);
   }
 
   cite(one) {
     const { where } = this.judge;
-    const log = typeof one?.log === "string" ? one.log : "";
     const bytes = isReference(one?.note) && this.judge.blobs.there(one.note) ? this.judge.blobs.load(one.note.sha256) : null;
-    if (bytes === null) return;
+    if (bytes === null || typeof one.log !== "string") return;
     const { value, error } = attempt(() => parseCheckpoint(parseNote(bytes)));
-    this.list.push({ log, where, checkpoint: value, code: error?.code ?? "" });
+    this.list.push({ log: one.log, where, checkpoint: value, code: error?.code ?? "" });
   }
 }

@@ -24,7 +24,8 @@ const refuse = (code, message) => new CounterfoilError(`CF-LOG-${code}`, message
 export function parseEntry(bytes) {
   if (bytes.length > MAX_BYTES) throw refuse("016", "an entry is longer than 65 KiB");
   const { value, nulls, doubles } = readCanonical(bytes, { maxDepth: 64 });
-  if (!hasExactly(value, "body", "i", "prev")) throw refuse("021", "an entry has other members than body, i and prev");
+  if (!hasExactly(value, "body", "i", "prev") || !Number.isInteger(value.i) || typeof value.prev !== "string")
+    throw refuse("021", "an entry has other members than body, i and prev");
   return { index: value.i, prev: value.prev, text: bytes.toString(), body: value.body, plain: nulls + doubles === 0 };
 }
 
@@ -35,9 +36,10 @@ export function parseEntry(bytes) {
  */
 export function bodyKind(body) {
   if (isObject(body) && Object.hasOwn(body, "payload")) return "envelope";
-  const shape = hasExactly(body, "content", "context", "v") && isObject(body.content) && isObject(body.context);
-  if (!shape || typeof body.content.op !== "string") throw refuse("021", "an entry is neither a record nor an envelope");
+  const bad = refuse("021", "an entry is neither a record nor an envelope");
+  if (!hasExactly(body, "content", "context", "v") || !isObject(body.content) || !isObject(body.context)) throw bad;
   if (body.v !== 0) throw refuse("022", "a record is of a version that is not known here");
+  if (typeof body.content.op !== "string") throw bad;
   return "record";
 }
 

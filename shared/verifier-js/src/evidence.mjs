@@ -180,8 +180,9 @@ class LogCheck {
     reader.read();
     judge.where = this.log.name;
     judge.counts.blobs = this.blobs.count;
+    judge.counts.open = judge.calls.open.size;
     judge.counts.tail = reader.tree.size - this.noted;
-    if (!this.faulty) this.end();
+    if (!this.faulty) this.end(reader.behind);
     this.remembered();
     return this;
   }
@@ -220,17 +221,16 @@ class LogCheck {
     judge.checkpoints.set(checkpoint.size, checkpoint.root);
   }
 
-  end() {
+  /** @param {boolean} behind whether anything stands behind the last note */
+  end(behind) {
     const { judge } = this;
-    const behind = judge.counts.tail;
     const live = judge.origin !== "" && isLocked(this.keyring.home, headName(judge.origin, "lock"));
-    if (!live && (behind > 0 || this.noted === 0 || this.tornAt !== "")) {
+    if (!live && (behind || this.tornAt !== "")) {
       if (this.tornAt !== "") judge.where = this.tornAt;
       judge.find("CF-VERIFY-024", "something stands behind the last checkpoint, and no writer is alive");
       judge.where = this.log.name;
     }
     if (!live) judge.calls.ended();
-    else judge.counts.open += judge.calls.open.size;
   }
 
   remembered() {
@@ -247,7 +247,7 @@ class LogCheck {
       } else if (this.rootsAt.get(head.size) !== head.root && !judge.findings.broken)
         judge.find("CF-VERIFY-053", "this machine remembers another history of this log");
     }
-    if (this.keyring.home === null || judge.origin === "") return;
+    if (judge.origin === "") return;
     const { own } = this.keyring;
     const { fingerprint } = judge.identity;
     if (own !== null && fingerprint !== own && this.keyring.isPinned(fingerprint))

@@ -1,7 +1,7 @@
 /** Judging the entries of one log in their order (spec/log.md, "Verifying"). Used for evidence and for bundles. */
 import { attempt } from "./errors.mjs";
 import { sha256 } from "./bytes.mjs";
-import { isCount } from "./canonical.mjs";
+import { isCount, isObject } from "./canonical.mjs";
 import { Envelope } from "./dsse.mjs";
 import { operation } from "./entries.mjs";
 import { Counts, Findings } from "./findings.mjs";
@@ -35,8 +35,7 @@ export class Judge {
     /** @type {PublicKey | null} */
     this.identity = null;
     this.origin = "";
-    this.sessions = 0;
-    /** @type {Map<string, {key: PublicKey, actors: Set<string>}>} keys bound in this session */
+    /** @type {Map<string, {key: PublicKey, actor: string}>} keys bound in this session */
     this.bound = new Map();
     /** @type {Set<string>} digests of records and statements that stand before */
     this.before = new Set();
@@ -72,50 +71,73 @@ export class Judge {
   record(entry, text) {
     const { body } = entry;
     this.counts.records += 1;
+    this.references(body);
     if (!entry.plain || Buffer.byteLength(text) > MOST_RECORD)
       this.find("CF-VERIFY-012", "a record is longer than a record may be, or holds a float or null");
-    if (!this.allThere(body)) this.find("CF-VERIFY-010", "stored bytes that an entry cites are missing");
-    const { handoffs } = body.context;
-    if (handoffs !== undefined && !(Array.isArray(handoffs) && handoffs.every((one) => this.statements.has(one))))
-      this.find("CF-VERIFY-011", "the handoff that a call received is not in the log");
+    this.handoffs(body.context.handoffs);
     const op = operation(body);
     if (op === "session") this.session(body);
     else if (op === "recovered") this.find("CF-VERIFY-020", "the writer stopped uncleanly before, and the log was recovered");
     else if (op === "loss") {
       this.counts.losses += isCount(body.context.count) ? body.context.count : 1;
       this.find("CF-VERIFY-021", "something was not recorded, and was counted");
-    } else this.calls.record(body);
+    } else this.tie(body);
     this.before.add(sha256(text));
   }
 
-  allThere(body) {
-    const open = [body.content, body.context];
+  /** @param {import("./entries.mjs").RecordBody} body */
+  tie(body) {
+    this.calls.record(body);
+  }
+
+  /** One finding for each reference, counted once, to something that is not there. */
+  references({ content, context }) {
+    const open = [content, context];
+    const told = new Set();
     while (open.length > 0) {
       const value = open.pop();
       if (looksLikeReference(value)) {
-        if (!isReference(value) || !this.blobs.there(value)) return false;
+        const name = JSON.stringify([value.media, value.sha256, value.size]);
+        if (told.has(name) || (isReference(value) && this.blobs.there(value))) continue;
+        told.add(name);
+        this.find("CF-VERIFY-010", "stored bytes that an entry cites are missing");
       } else if (typeof value === "object" && value !== null) open.push(...Object.values(value));
     }
-    return true;
   }
 
-  session(body) {
-    const { context } = body;
-    if (this.sessions > 0) this.calls.ended();
-    this.sessions += 1;
-    this.bound.clear();
-    if (Array.isArray(context.replaced) && context.replaced.length > 0)
-      this.find("CF-VERIFY-060", "other logs stood here before the folder was made anew");
+  /** One finding for each handoff that is not there. */
+  handoffs(given) {
+    const missing = "the handoff that a call received is not in the log";
+    if (given === undefined) return;
+    if (!Array.isArray(given)) this.find("CF-VERIFY-011", missing);
+    else for (const one of given) if (!this.statements.has(one)) this.find("CF-VERIFY-011", missing);
+  }
+
+  session({ context }) {
     const key = attempt(() => PublicKey.fromText(context.spki)).value;
-    if (key === null) this.find("CF-VERIFY-030", "a session names no usable key");
-    else if (context.origin !== `${key.fingerprint}/${this.name}` || (this.identity !== null && context.origin !== this.origin))
+    if (key === null) {
+      this.find("CF-VERIFY-030", "a session names no usable key");
+      return;
+    }
+    if (context.origin !== `${key.fingerprint}/${this.name}` || (this.identity !== null && context.origin !== this.origin)) {
       this.find("CF-VERIFY-031", "a session does not belong to this log");
-    else if (this.identity === null) {
+      return;
+    }
+    if (this.identity === null) {
       this.identity = key;
       this.origin = context.origin;
       if (!this.keyring.isPinned(key.fingerprint))
         this.find("CF-VERIFY-032", "the log is signed by a key that is not pinned here");
     }
+    this.begin(context);
+  }
+
+  /** A session of this log: what the one before left open is over. */
+  begin(context) {
+    this.calls.ended();
+    this.bound.clear();
+    if (Array.isArray(context.replaced) && context.replaced.some(isObject))
+      this.find("CF-VERIFY-060", "other logs stood here before the folder was made anew");
     if (context.seen !== undefined) this.citations.session(context.seen);
   }
 
@@ -182,33 +204,39 @@ export class Judge {
     if (this.identity === null || !verified.has(this.identity.fingerprint) || predicate.origin !== this.origin) return bad();
     const key = attempt(() => PublicKey.fromText(predicate.spki)).value;
     if (key === null || key.fingerprint !== predicate.key || key.fingerprint === this.identity.fingerprint) return bad();
-    const bound = this.bound.get(key.fingerprint) ?? { key, actors: new Set() };
-    bound.actors.add(predicate.actor);
-    this.bound.set(key.fingerprint, bound);
+    this.bound.set(key.fingerprint, { key, actor: predicate.actor });
     return undefined;
   }
 
   handoff(predicate) {
     this.counts.handoffs += 1;
-    const recorded = predicate.proof === "recorded";
-    const { sender, own, content, payload } = predicate;
-    if (recorded && !this.bound.get(sender.key)?.actors.has(sender.actor))
-      this.find("CF-VERIFY-044", "a handoff is signed by a key that is not bound to its actor");
-    if (recorded && !this.parentsThere(predicate))
-      this.find("CF-VERIFY-045", "a handoff cites a parent that is not in this log");
+    const { proof, sender, own, content, payload } = predicate;
     if (!this.blobs.there({ media: payload.media, sha256: content.payload, size: payload.size }))
       this.find("CF-VERIFY-046", "the payload of a handoff is not in this log");
-    const ours = recorded || (sender.key === this.identity?.fingerprint && own?.origin === this.origin);
-    if (own !== undefined && ours && (own.origin !== this.origin || this.checkpoints.get(own.size) !== own.root))
+    const compared = own !== undefined && this.comparesOwn({ kind: "handoff", predicate });
+    if (compared && (own.origin !== this.origin || this.checkpoints.get(own.size) !== own.root))
       this.find("CF-VERIFY-047", "a handoff names a checkpoint that this log never had");
+    if (proof !== "recorded") return;
+    if (this.bound.get(sender.key)?.actor !== sender.actor)
+      this.find("CF-VERIFY-044", "a handoff is signed by a key that is not bound to its actor");
+    this.parents(predicate);
   }
 
-  parentsThere({ parents, parentSet }) {
-    if (!parents.every(({ digest }) => this.before.has(digest))) return false;
-    if (parentSet === undefined) return true;
+  /** Whether `own` of a statement must be a checkpoint of this log before it. */
+  comparesOwn({ kind, predicate: { proof, sender, own } }) {
+    if (kind !== "handoff") return false;
+    return proof === "recorded" || (sender.key === this.identity?.fingerprint && own?.origin === this.origin);
+  }
+
+  /** One finding for each parent that is not there, and one for a list of them. */
+  parents({ parents, parentSet }) {
+    for (const { digest } of parents)
+      if (!this.before.has(digest)) this.find("CF-VERIFY-045", "a handoff cites a parent that is not in this log");
+    if (parentSet === undefined) return;
     const bytes = this.list({ media: VALUE, sha256: parentSet.sha256, size: parentSet.size });
     const all = bytes === null ? null : attempt(() => parseParentSet(bytes)).value;
-    return all !== null && all.length === parentSet.count && all.every(({ digest }) => this.before.has(digest));
+    if (all === null || all.length !== parentSet.count || !all.every(({ digest }) => this.before.has(digest)))
+      this.find("CF-VERIFY-045", "a handoff cites a list of parents that is not, or not whole, in this log");
   }
 
   receipt(predicate) {

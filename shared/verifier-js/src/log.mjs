@@ -4,8 +4,7 @@ import { HEX64, sha256 } from "./bytes.mjs";
 import { hasExactly, isCount } from "./canonical.mjs";
 import { ZEROS, bodyKind, operation, parseEntry } from "./entries.mjs";
 import { CounterfoilError, attempt } from "./errors.mjs";
-import { parseCheckpoint, parseNote } from "./notes.mjs";
-import { BLOB, BytesOfFile, ChunkReader, ENTRY, HEADER, ITEM_HEADER, NOTE, splitItems } from "./segments.mjs";
+import { BLOB, BytesOfFile, ChunkReader, HEADER, ITEM_HEADER, NOTE, firstEntry, splitItems } from "./segments.mjs";
 import { Tree, leafHash } from "./tree.mjs";
 
 /** @typedef {{segment: number, start: number, stream: number, item: number}} Place where a blob stands */
@@ -36,6 +35,8 @@ export class LogReader {
     this.visitor = visitor;
     this.tree = new Tree();
     this.prev = ZEROS;
+    /** Whether anything stands behind the last note. */
+    this.behind = true;
     /** Where in the log reading is, for messages. */
     this.where = name;
   }
@@ -63,10 +64,9 @@ export class LogReader {
       const opening = readOpening(segment.path);
       if (opening === null) continue;
       last = segment.number;
-      if (operation(opening) !== "recovered") continue;
-      const said = opening.content.segments;
-      if (!Array.isArray(said)) continue;
-      for (const one of said) recovered.set(one?.segment, one);
+      const said = operation(opening) === "recovered" ? opening.content.segments : null;
+      // Only of earlier segments does it say anything.
+      if (Array.isArray(said)) for (const one of said) if (one?.segment < segment.number) recovered.set(one.segment, one);
     }
     return { last, recovered };
   }
@@ -77,6 +77,7 @@ export class LogReader {
       const end = recovered === null ? file.size : checkRecovered(file, recovered);
       const state = { number, file, hash: createHash("sha256"), entries: 0, opening: "", stored: null, noted: false };
       const chunks = new ChunkReader(file, end);
+      this.behind = true; // a segment is something, even an empty one
       for (;;) {
         this.where = `${this.name}/${number} byte ${chunks.at}`;
         const { value: chunk, error } = attempt(() => chunks.next());
@@ -104,6 +105,7 @@ export class LogReader {
       throw refuse("014", "`stored` and the checkpoint do not stand alone, one behind the other");
     state.stored = null;
     state.noted = isNote;
+    this.behind = !isNote;
     if (isNote) {
       this.visitor.note(items[0].bytes, due);
       return;
@@ -139,8 +141,9 @@ export class LogReader {
   }
 
   checkOpening(body, kind, state) {
-    const op = kind === "record" && OPENINGS.includes(operation(body)) ? operation(body) : "";
     const first = state.entries === 0;
+    if (kind === "later") return; // what a later version says of openings is not known here
+    const op = kind === "record" && OPENINGS.includes(operation(body)) ? operation(body) : "";
     const second = state.entries === 1 && state.opening === "recovered" && op === "session";
     if (first) state.opening = op;
     if (first ? op === "" : op !== "" && !second)
@@ -155,38 +158,36 @@ export class LogReader {
     return tree.peaks.length === peaks.length && peaks.every((peak, i) => peak.toString("hex") === tree.peaks[i]);
   }
 
-  /** Whether a checkpoint of this log stands whole behind bytes that are no chunk: then they are damage. */
+  /** Whether a whole chunk of a checkpoint of this log stands behind bytes that are no chunk: then they are damage. */
   checkpointBehind(file, from, end) {
     const rest = file.read(from, end - from);
     if (rest.length >= 16 && rest.subarray(0, 16).every((byte) => byte === 0)) return false;
     const mark = Buffer.from(`/${this.name}\n`);
     for (let at = rest.indexOf(mark); at >= 0; at = rest.indexOf(mark, at + 1)) {
       const start = at - 64 - ITEM_HEADER - HEADER;
-      if (start >= 0 && this.isCheckpoint(rest.subarray(start))) return true;
+      if (start >= 0 && isNoteChunk(rest.subarray(start))) return true;
     }
     return false;
   }
-
-  isCheckpoint(bytes) {
-    const view = { read: (offset, length) => bytes.subarray(offset, offset + length) };
-    const { value: chunk } = attempt(() => new ChunkReader(view, bytes.length).next());
-    if (chunk === null || chunk.form !== 0) return false;
-    const { value: items } = attempt(() => splitItems(chunk.raw));
-    if (items === null || items.length !== 1 || items[0].kind !== NOTE) return false;
-    return attempt(() => parseCheckpoint(parseNote(items[0].bytes))).value?.origin.endsWith(`/${this.name}`) ?? false;
-  }
 }
 
-/** The body of the first entry in the first chunk, where that can be read and is an opening. */
+/** Whether bytes begin with a whole raw chunk that begins with a note. Who signed it is not asked. */
+function isNoteChunk(bytes) {
+  const view = { read: (offset, length) => bytes.subarray(offset, offset + length) };
+  const { value: chunk } = attempt(() => new ChunkReader(view, bytes.length).next());
+  return chunk !== null && chunk.form === 0 && chunk.raw[0] === NOTE;
+}
+
+/** The body of the first entry in the first chunk, where that can be read: whether it may stand there is not asked. */
 function readOpening(path) {
   const file = new BytesOfFile(path);
   try {
     return attempt(() => {
       const chunk = new ChunkReader(file, file.size).next();
-      const item = chunk === null ? undefined : splitItems(chunk.raw).find((one) => one.kind === ENTRY);
-      if (item === undefined) return null;
-      const { body } = parseEntry(item.bytes);
-      return bodyKind(body) === "record" && OPENINGS.includes(operation(body)) ? body : null;
+      const bytes = chunk === null ? null : firstEntry(chunk.raw);
+      const body = bytes === null ? null : parseEntry(bytes).body;
+      if (body !== null) bodyKind(body);
+      return body;
     }).value;
   } finally {
     file.close();
@@ -198,7 +199,7 @@ function checkRecovered(file, said) {
   const bad = refuse("015", "a recovery entry is malformed, or the segment changed after it was recovered");
   const shape = hasExactly(said, "good", "segment", "sha256", "size") && isCount(said.good) && isCount(said.size);
   if (!shape || typeof said.sha256 !== "string" || !HEX64.test(said.sha256)) throw bad;
-  if (file.size !== said.size || said.good > said.size) throw bad;
+  if (file.size !== said.size) throw bad;
   const hash = createHash("sha256");
   for (let at = 0; at < file.size; at += 1 << 20) hash.update(file.read(at, 1 << 20));
   if (hash.digest("hex") !== said.sha256) throw bad;

@@ -36,7 +36,7 @@ function signatureLine(line) {
   return { name: match[1], keyid: bytes.subarray(0, 4), signature: bytes.subarray(4) };
 }
 
-const isKeyName = (name) => name !== "" && !/[\s+]/u.test(name);
+const isKeyName = (name) => name !== "" && !/[\p{White_Space}+]/u.test(name);
 
 /** The four bytes that say which key signed. @param {string} name @param {Uint8Array} raw the 32 bytes of the key */
 export function noteKeyId(name, raw) {
