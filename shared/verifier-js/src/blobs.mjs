@@ -12,10 +12,10 @@ import { FOLD, VALUE } from "./references.mjs";
  */
 
 const MARK = Buffer.from('{"$ref":{"media":"');
-const REST = /^","sha256":"([0-9a-f]{64})","size":([0-9]+)\}\}/;
+const REST = /^","sha256":"([0-9a-f]{64})","size":([0-9]{1,20})\}\}/;
 const MOST_REST = 512;
 const NODE_START = Buffer.from('{"add":');
-const NODE_END = /,"n":[0-9]{1,16},"parent":"([0-9a-f]{64}|)"\}$/;
+const NODE_END = /,"n":[0-9]{1,20},"parent":"([0-9a-f]{64}|)"\}$/;
 const MOST_MISSING = 256;
 const HELD = 16 * 1024 * 1024;
 
