@@ -13,6 +13,9 @@ from typing import Any
 
 import pytest
 
+# importlib mode puts no folder on the path: this makes the kit (forging) importable.
+sys.path.append(str(Path(__file__).resolve().parent))
+
 from counterfoil import autostart, context, keys, plugins, values, verify
 from counterfoil.findings import Verification
 from counterfoil.recorder import Call, Recorder

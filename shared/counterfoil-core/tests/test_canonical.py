@@ -17,7 +17,7 @@ import orjson
 import pytest
 import rfc8785
 
-from counterfoil import _jcs, canonical
+from counterfoil import _jcs, _jcs_fast, canonical
 from counterfoil.errors import CanonicalError
 
 JCS = Path(__file__).resolve().parents[2] / "vectors" / "outside" / "jcs"
@@ -201,30 +201,30 @@ def test_no_value_stands_in_an_error() -> None:
 
 def test_the_fast_path_is_on_and_its_known_answers_are_those_of_the_definition() -> None:
     assert canonical.fast_path_enabled()
-    assert len(_jcs._KNOWN_ANSWERS) >= 20
-    for value, expected in _jcs._KNOWN_ANSWERS:
+    assert len(_jcs_fast.KNOWN_ANSWERS) >= 20
+    for value, expected in _jcs_fast.KNOWN_ANSWERS:
         if expected is not None:
             assert rfc8785.dumps(value) == expected
 
 
-@pytest.mark.parametrize("at", range(len(_jcs._KNOWN_ANSWERS)))
+@pytest.mark.parametrize("at", range(len(_jcs_fast.KNOWN_ANSWERS)))
 def test_one_wrong_answer_switches_the_fast_path_off(at: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    real = _jcs.fast
+    real = _jcs_fast.fast
 
     def wrong(value: object) -> bytes | None:
-        known = _jcs._KNOWN_ANSWERS[at][0]
+        known = _jcs_fast.KNOWN_ANSWERS[at][0]
         return b'"other"' if value is known else real(value)
 
-    monkeypatch.setattr(_jcs, "fast", wrong)
-    assert not _jcs._self_test()
+    monkeypatch.setattr(_jcs_fast, "fast", wrong)
+    assert not _jcs_fast.self_test()
 
 
 def test_an_orjson_that_raises_switches_the_fast_path_off(monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(value: object) -> bytes:
         raise RuntimeError
 
-    monkeypatch.setattr(_jcs, "fast", broken)
-    assert not _jcs._self_test()
+    monkeypatch.setattr(_jcs_fast, "fast", broken)
+    assert not _jcs_fast.self_test()
 
 
 def test_the_same_bytes_without_the_fast_path(monkeypatch: pytest.MonkeyPatch) -> None:

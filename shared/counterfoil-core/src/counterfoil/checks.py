@@ -16,6 +16,7 @@ from counterfoil.log import BlobSeen, CheckpointSeen, Entry, LogScan, Problem
 from counterfoil.statement_checks import UNKNOWN, StatementCheck
 from counterfoil.stored import Stored
 from counterfoil.stores import FolderStore
+from counterfoil.trust_checks import Heads, Shared
 
 __all__ = ["LogCheck"]
 
@@ -25,7 +26,8 @@ _CUT: Final = "a process was killed, or the end was cut: compare with a checkpoi
 class LogCheck:
     """One pass over one log; ``checkpoints`` (size to root) and ``counts`` are there afterwards.
 
-    ``own`` is the fingerprint of this home's identity: a log of another one gets a note.
+    ``own`` is the fingerprint of this home's identity: a log of another one gets a note. ``shared`` is what the checks
+    of all logs have in common.
     """
 
     def __init__(
@@ -36,6 +38,7 @@ class LogCheck:
         heads: dict[str, keys.Head],
         *,
         own: str | None = None,
+        shared: Shared | None = None,
     ) -> None:
         self.name = name
         self.checkpoints: dict[int, str] = {}
@@ -50,7 +53,9 @@ class LogCheck:
         self._own = own
         self._findings: list[Finding] = []
         self._stored = Stored(store, name)
-        self._statements = StatementCheck(self._stored, keyring, self.checkpoints, self._say)
+        self._statements = StatementCheck(
+            self._stored, keyring, self.checkpoints, self._say, shared or Shared(Heads())
+        )
         self._vkey = ""
         self._open: dict[str, str] = {}
         self._started: dict[str, int] = {}
@@ -63,6 +68,16 @@ class LogCheck:
     def origin(self) -> str:
         """Origin by the log's first session, empty before ``run``."""
         return self._statements.origin
+
+    @property
+    def vkey(self) -> str:
+        """Verifier key of the log's own checkpoints, empty before ``run`` or without a usable session."""
+        return self._vkey
+
+    @property
+    def cites(self) -> list[tuple[str, bytes]]:
+        """Other logs that sessions of this one cite: name, and the note that was their last."""
+        return self._seen
 
     def run(self) -> list[Finding]:
         """Findings of this log, in the order of its entries."""
@@ -295,7 +310,7 @@ class LogCheck:
         head = self._heads.get(self._statements.origin) if self._statements.origin else self._by_name()
         if head is None:
             there = self._by_name()
-            if there is not None and there.evidence == self._store.uri:
+            if there is not None and there.evidence in self._store.names:
                 self._say("CF-VERIFY-053", self.name, "another log stood here by this name, of another key")
             elif self._statements.origin and not self._findings and self.counts["tail"] == 0:
                 self.notes.append(

@@ -36,6 +36,7 @@ __all__ = [
     "Reference",
     "digest_of",
     "fold_nodes",
+    "is_commitment",
     "is_reference",
     "references_in",
     "sha256_hex",
@@ -51,6 +52,7 @@ MEDIA_FOLD: Final = "application/vnd.counterfoil.fold+json"
 
 _HEX64 = re.compile(r"[0-9a-f]{64}\Z")
 _FIELDS = frozenset({"media", "sha256", "size"})
+_COMMITMENT = frozenset({"commit", "media", "size"})
 
 
 def sha256_hex(data: bytes) -> str:
@@ -88,6 +90,22 @@ def is_reference(value: object) -> bool:
         and value.keys() == _FIELDS
         and type(value["sha256"]) is str
         and _HEX64.match(value["sha256"]) is not None
+        and type(value["size"]) is int
+        and value["size"] >= 0
+        and type(value["media"]) is str
+    )
+
+
+def is_commitment(value: object) -> bool:
+    """Whether ``value`` stands for personal data: a keyed commitment, whose bytes the log never holds.
+
+    ``{"commit": 64 hex digits, "media", "size"}``; a reader cannot follow it and leaves it as it is.
+    """
+    return (
+        type(value) is dict
+        and value.keys() == _COMMITMENT
+        and type(value["commit"]) is str
+        and _HEX64.match(value["commit"]) is not None
         and type(value["size"]) is int
         and value["size"] >= 0
         and type(value["media"]) is str
@@ -214,7 +232,7 @@ class Reducer:
         if value.keys() == {"$bytes"}:
             data = _unbase64(value["$bytes"])
             return canonical.dumps(value) if len(data) < INLINE else _ref_bytes(self.raw(data))
-        if value.keys() == {"$ref"} and is_reference(value["$ref"]):
+        if value.keys() == {"$ref"} and (is_reference(value["$ref"]) or is_commitment(value["$ref"])):
             return canonical.dumps(value)
         reduce = self.reduce
         try:

@@ -27,14 +27,25 @@ from counterfoil.entries import (
 from counterfoil.errors import CounterfoilError, LogError, StoreError
 from counterfoil.stores import FolderStore
 
-__all__ = ["ZERO", "BlobSeen", "CheckpointSeen", "Entry", "LogScan", "Problem", "entry_bytes", "read_blob"]
+__all__ = [
+    "ZERO",
+    "BlobSeen",
+    "CheckpointSeen",
+    "Entry",
+    "LogScan",
+    "Problem",
+    "covered",
+    "entry_bytes",
+    "read_blob",
+]
 
 
 @dataclass(slots=True)
 class LogScan:
     """Streams one log from a segment on; afterwards its fields tell the state a writer continues from.
 
-    ``suspects`` are segments that do not end in a checkpoint, with the bytes that are good of each.
+    ``suspects`` are segments that do not end in a checkpoint, with the bytes that are good of each; ``noted`` is the
+    one that holds the last checkpoint.
     """
 
     store: FolderStore
@@ -45,6 +56,7 @@ class LogScan:
     segment: int = -1
     good: int = 0
     covered: int = 0
+    noted: int = -1
     last_note: bytes | None = None
     clean: bool = False
     first: dict[str, Any] | None = None
@@ -54,6 +66,10 @@ class LogScan:
 
     def events(self) -> Iterator[Event]:
         """Entries, blobs, checkpoints and problems in file order; stops at the first problem that breaks the chain."""
+        told = getattr(self.store, "events", None)
+        if told is not None:  # a place that is no folder of segments tells what it holds by itself
+            yield from told(self.log)
+            return
         numbers = self.store.segments(self.log)
         openings = self._openings(numbers)
         recovered = self._recoveries(openings)
@@ -181,6 +197,7 @@ class LogScan:
                                 )
                                 return
                             self.last_note, self.covered, self.clean = item.data, self.index, True
+                            self.noted = number
                             yield CheckpointSeen(
                                 item.data, self.index, self.tree.root(), number, chunk.end, awaiting
                             )
@@ -219,15 +236,13 @@ class LogScan:
         """
         file.seek(offset)
         rest = file.read()
-        if not rest[: segments.CHUNK_HEADER.size].strip(b"\0"):
-            return False
         mark = f"/{self.log}\n".encode()
         at = rest.find(mark)
         while at >= 0:
             # A note begins with the origin: 64 hex digits, and the log's name behind a slash.
             start = at - 64 - segments.NOTE_HEAD
             if start > 0 and segments.is_note(rest, start):
-                return True
+                return not segments.has_hole(rest[:start], offset)
             at = rest.find(mark, at + 1)
         return False
 
@@ -312,6 +327,14 @@ class LogScan:
     def _problem(self, code: str, where: str, message: str) -> Problem:
         self.broken = True
         return Problem(code, where, message)
+
+
+def covered(store: FolderStore, log: str) -> int:
+    """How many entries of a log have a checkpoint behind them, as far as the log can be read (not verified here)."""
+    scan = LogScan(store, log)
+    for _ in scan.events():
+        pass
+    return scan.covered
 
 
 def read_blob(store: FolderStore, log: str, place: tuple[int, int, int, int]) -> bytes:

@@ -34,6 +34,7 @@ __all__ = [
     "Compressor",
     "Item",
     "TornChunk",
+    "has_hole",
     "is_note",
     "items",
     "pack_item",
@@ -60,6 +61,8 @@ FRAME: Final = 256 * 1024
 MAX_CHUNK: Final = 1 << 30
 LEVEL: Final = 3
 _SLICE: Final = 1024
+BLOCK: Final = 512
+"""The least that a disk writes at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,6 +196,21 @@ def is_note(data: bytes, start: int) -> bool:
     return zlib.crc32(stored, zlib.crc32(data[start : start + 12])) == checksum and stored[:1] == bytes(
         [NOTE]
     )
+
+
+def has_hole(data: bytes, offset: int) -> bool:
+    """Whether the bytes at ``offset`` of a file have a hole of zeros, as blocks that never reached the disk leave it.
+
+    A hole goes from the first of these bytes, or from a border between blocks of 512 bytes, to the next border, and
+    has at least the length of a chunk's header.
+    """
+    start = 0
+    while start < len(data):
+        stop = start + BLOCK - (offset + start) % BLOCK
+        if stop <= len(data) and stop - start >= CHUNK_HEADER.size and not data[start:stop].strip(b"\0"):
+            return True
+        start = stop
+    return False
 
 
 def items(chunk: Chunk, *, where: str) -> Iterator[Item]:
