@@ -17,8 +17,7 @@ export class BlobLines {
     this.last = "";
     /** @type {{size: number, pieces: Buffer[], given: number, isText: boolean, line: number} | null} */
     this.current = null;
-    /** @type {Set<string>} */
-    this.whole = new Set();
+    this.lastLine = 0;
   }
 
   get open() {
@@ -35,9 +34,15 @@ export class BlobLines {
     this.piece(value, line);
   }
 
+  /** The fault of a blob that lacks some of its bytes, at its last line. */
+  cut() {
+    return fault("CF-BUNDLE-014", "a blob lacks some of its bytes", this.lastLine);
+  }
+
   piece(value, line) {
     const bad = fault("CF-BUNDLE-014", "a blob's bytes are not of the SHA-256 and size told, or not spelled as they must be", line);
     const { current } = this;
+    this.lastLine = line;
     if (current.isText !== Object.hasOwn(value, "text")) throw bad;
     const bytes = current.isText ? Buffer.from(value.text) : fromBase64(value.base64);
     if (bytes === null || bytes.length > MOST_PIECE) throw bad;

@@ -234,7 +234,7 @@ export class Content {
         if (head.size >= section.size) continue;
         needed.add(`${section.origin} ${head.size}`);
         if (!section.heads.some(({ size }) => size === head.size))
-          throw fault("CF-BUNDLE-022", "a cited head is not here", item.entry.line);
+          throw fault("CF-BUNDLE-022", "a cited head is not here", section.line);
       }
     }
     for (const { origin, heads } of this.bundle.sections)
@@ -274,7 +274,7 @@ export class Content {
       for (const { digest } of this.cited(item)) {
         cited.add(digest);
         if (!this.byDigest.has(digest) && !absent.has(digest))
-          throw fault("CF-BUNDLE-022", "what an entry cites is neither here nor absent", item.entry.line);
+          throw fault("CF-BUNDLE-022", "what an entry cites is neither here nor absent", 2);
       }
     }
     for (const [digest, line] of absent)

@@ -75,7 +75,7 @@ class FormReader {
     const part = PARTS[kind];
     if (part < this.part || (kind !== "log" && part === 1 && this.section === null)) throw this.fail("003", "a line may not stand here");
     if (this.section !== null && (part > 1 || kind === "log")) this.endSection();
-    if (this.blobs.open && kind !== "more") throw this.fail("014", "a blob lacks some of its bytes");
+    if (this.blobs.open && kind !== "more") throw this.blobs.cut();
     this.part = part;
     return kind === "absent" ? this.absentDigest(value) : this[kind](value, bytes, plain);
   }
@@ -99,17 +99,16 @@ class FormReader {
   }
 
   log({ note, spki }) {
-    this.pass("logs");
     const section = Section.open(note, spki, this.line);
     const before = this.sections[this.sections.length - 1];
     if (before !== undefined && !(before.origin < section.origin)) throw this.fail("003", "logs are out of order");
+    this.pass("logs");
     this.section = section;
     this.sections.push(section);
   }
 
   endSection() {
-    if (this.section.entries.length === 0) throw this.fail("003", "a section has no entry");
-    this.section.end(this.line);
+    this.section.end();
     this.section = null;
   }
 
@@ -147,20 +146,19 @@ class FormReader {
   }
 
   key({ spki }) {
-    this.pass("keys");
     const { value: key } = attempt(() => PublicKey.fromText(spki));
     if (key === null) throw this.fail("013", "a key is no usable key");
     const last = this.keys[this.keys.length - 1];
     if (last !== undefined && key.fingerprint <= last.key.fingerprint) throw this.fail("003", "keys are out of order, or one stands twice");
+    this.pass("keys");
     this.keys.push({ key, line: this.line });
   }
 
   /** @returns {Bundle} */
   end() {
-    this.line += 1;
-    if (this.counts === null) throw this.fail("003", "a bundle has no contents");
+    if (this.counts === null) throw this.fail("002", "a bundle ends before its contents");
     if (this.section !== null) this.endSection();
-    if (this.blobs.open) throw this.fail("014", "a blob lacks some of its bytes");
+    if (this.blobs.open) throw this.blobs.cut();
     for (const [name, passed] of Object.entries(this.passed))
       if (passed < this.counts[name]) throw this.fail("005", `there are fewer ${name} than the contents say`);
     const { asked, sections, blobs, absent, keys } = this;

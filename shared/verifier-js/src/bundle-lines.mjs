@@ -9,9 +9,9 @@ const MOST_LINE = 1_048_576;
 const BLOCK = 1 << 20;
 const START = '{"counterfoil":"bundle"';
 
-/** A fault of a bundle, at a line. @param {string} code @param {string} message @param {number} line */
-export function fault(code, message, line) {
-  return new CounterfoilError(code, message, { where: `line ${line}` });
+/** A fault of a bundle, at a line. @param {string} code @param {string} message @param {number | string} line */
+export function fault(code, message, line, word = "line") {
+  return new CounterfoilError(code, message, { where: `${word} ${line}` });
 }
 
 /** Whether a file begins as a bundle does. @param {string} path */

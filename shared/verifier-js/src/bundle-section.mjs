@@ -1,7 +1,7 @@
 /** A section of a bundle: one log's checkpoint and the entries and gaps that lead to it (spec/bundle.md). */
 import { sha256 } from "./bytes.mjs";
 import { fault } from "./bundle-lines.mjs";
-import { ZEROS, bodyKind } from "./entries.mjs";
+import { MOST_ENTRY, ZEROS, bodyKind } from "./entries.mjs";
 import { CounterfoilError, attempt } from "./errors.mjs";
 import { PublicKey } from "./keys.mjs";
 import { parseCheckpoint, parseNote, verifyNote } from "./notes.mjs";
@@ -10,7 +10,6 @@ import { leafHash, nodeHash } from "./tree.mjs";
 /** @typedef {import("./entries.mjs").Entry & {kind: "record" | "envelope" | "later", line: number}} BundleEntry */
 /** @typedef {{size: number, root: string, line: number}} HeadLine */
 
-const MOST_ENTRY = 66_560;
 
 /** The sizes of the complete subtrees that `count` entries from `at` on are made of, from left to right. */
 export function subtrees(at, count) {
@@ -38,6 +37,7 @@ export class Section {
     this.size = size;
     this.root = root;
     this.line = line;
+    this.lastLine = line;
     this.at = 0;
     /** @type {{hash: Buffer, size: number}[]} */
     this.stack = [];
@@ -82,6 +82,7 @@ export class Section {
   }
 
   entry(value, bytes, plain, line) {
+    this.lastLine = line;
     const follows = value.i === this.at && this.at < this.size && bytes.length <= MOST_ENTRY;
     const prev = this.at === 0 ? ZEROS : this.last;
     if (!follows || typeof value.prev !== "string" || (prev !== "" && value.prev !== prev))
@@ -97,6 +98,7 @@ export class Section {
   }
 
   gap({ count, hashes }, line) {
+    this.lastLine = line;
     if (this.afterGap) throw fault("CF-BUNDLE-003", "a gap follows a gap", line);
     if (this.at + count > this.size) throw fault("CF-BUNDLE-011", "a gap goes beyond the note's size", line);
     const sizes = subtrees(this.at, count);
@@ -109,15 +111,18 @@ export class Section {
   }
 
   head({ root, size }, line) {
-    if (size !== this.at || this.heads.at(-1)?.size === size) throw fault("CF-BUNDLE-003", "a head may not stand here", line);
+    this.lastLine = line;
+    if (size !== this.at || size >= this.size || this.heads.at(-1)?.size === size) throw fault("CF-BUNDLE-003", "a head may not stand here", line);
     if (root !== this.rootNow()) throw fault("CF-BUNDLE-012", "a head's root is not the one the lines lead to", line);
     this.heads.push({ size, root, line });
     this.afterGap = false; // "A gap ends at it"
   }
 
-  end(line) {
-    if (this.at !== this.size) throw fault("CF-BUNDLE-011", "a section ends before the note's size", line);
-    if (this.rootNow() !== this.root) throw fault("CF-BUNDLE-012", "the note's root is not the one the lines lead to", line);
+  end() {
+    const where = `${this.line} to ${this.lastLine}`;
+    if (this.entries.length === 0) throw fault("CF-BUNDLE-003", "a section has no entry", where, "lines");
+    if (this.at !== this.size) throw fault("CF-BUNDLE-011", "a section ends before the note's size", where, "lines");
+    if (this.rootNow() !== this.root) throw fault("CF-BUNDLE-012", "the note's root is not the one the lines lead to", where, "lines");
     this.stack = [];
   }
 

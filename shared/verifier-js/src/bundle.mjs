@@ -36,10 +36,9 @@ class SectionJudge extends Judge {
     this.run = check.bundle.asked.run;
     this.identity = section.key;
     this.origin = section.origin;
-    /** Statements that were verified, by index of their entry. */
-    this.own = new Set();
-    if (!this.keyring.isPinned(section.key.fingerprint))
-      this.find("CF-VERIFY-032", "the log is signed by a key that is not pinned here");
+    /** Verified handoffs signed by the identity, by the index of their entry. */
+    this.byIdentity = new Set();
+    this.checkIdentity();
   }
 
   /** In a bundle the end of a session ends no call, and the checkpoints it cites are looked at elsewhere. */
@@ -59,7 +58,7 @@ class SectionJudge extends Judge {
   }
 
   handoff(predicate) {
-    if (predicate.sender.key === this.identity.fingerprint) this.own.add(this.index);
+    if (predicate.sender.key === this.identity.fingerprint) this.byIdentity.add(this.index);
     super.handoff(predicate);
   }
 }
@@ -143,7 +142,7 @@ class BundleCheck {
       const recorded = by === "handoff" && statement.predicate.proof === "recorded";
       const accepted = by === "receipt" && statement.predicate.status === "accepted";
       if (by === "handoffs" || recorded || accepted) this.told.add(digest);
-      else if (by === "parents" || (by === "handoff" && judge.own.has(entry.index))) this.missing.add(digest);
+      else if (by === "parents" || (by === "handoff" && judge.byIdentity.has(entry.index))) this.missing.add(digest);
       else this.foreign.add(digest);
     }
   }

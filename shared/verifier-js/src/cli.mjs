@@ -1,18 +1,21 @@
 /** The command line: `counterfoil-verify PATH --keyring DIR [--json] [--run R]`. */
-import { statSync } from "node:fs";
+import { readFileSync, statSync } from "node:fs";
 import { parseArgs } from "node:util";
 import { isBundle, verifyBundle } from "./bundle.mjs";
 import { CounterfoilError } from "./errors.mjs";
 import { verifyEvidence } from "./evidence.mjs";
 import { EXIT, gravity } from "./findings.mjs";
 import { Keyring } from "./keyring.mjs";
+import { Policy } from "./policy.mjs";
 
-const USAGE = `Usage: counterfoil-verify PATH [--keyring DIR] [--json] [--run RUN]
+const USAGE = `Usage: counterfoil-verify PATH [--keyring DIR] [--policy FILE] [--json] [--run RUN]
 
 Say whether evidence (a folder) or a bundle (a file) can be believed.
 
   --keyring DIR  a home folder: keyring.json, and heads/ if it remembers any;
                  or a keyring file alone. Without it no key is trusted.
+  --policy FILE  a trust policy: its keys take the place of the pinned ones, if
+                 admins pinned in the keyring signed it.
   --run RUN      judge only the logs that hold this run: its identifier, or
                  how that begins.
   --json         print JSON.
@@ -30,12 +33,13 @@ const COUNTED = ["logs", "records", "statements", "runs", "handoffs", "blobs", "
  */
 export function main(argv, print, complain) {
   try {
-    const { path, keyring, json, run, help } = options(argv);
+    const { path, keyring, policy, json, run, help } = options(argv);
     if (help) {
       print(USAGE);
       return 0;
     }
-    const result = verify(path, keyring === null ? new Keyring() : Keyring.open(keyring), run);
+    const keys = keyring === null ? new Keyring() : Keyring.open(keyring);
+    const result = verify(path, keys, { run, policy: policy === null ? null : readPolicy(policy) });
     print(json ? `${JSON.stringify(document(result), null, 2)}\n` : lines(result));
     return EXIT[result.verdict];
   } catch (error) {
@@ -55,6 +59,7 @@ function options(argv) {
       allowPositionals: true,
       options: {
         keyring: { type: "string" },
+        policy: { type: "string" },
         run: { type: "string" },
         json: { type: "boolean" },
         help: { type: "boolean", short: "h" },
@@ -67,20 +72,32 @@ function options(argv) {
   const help = values.help === true;
   if (!help && positionals.length !== 1) throw usage("name one evidence folder or bundle");
   if (values.run === "") throw usage("--run needs a run");
-  return { path: positionals[0], keyring: values.keyring ?? null, json: values.json === true, run: values.run ?? null, help };
+  const { keyring = null, policy = null, run = null } = values;
+  return { path: positionals[0], keyring, policy, json: values.json === true, run, help };
 }
 
-function verify(path, keyring, run) {
+function readPolicy(path) {
+  try {
+    if (statSync(path).size > 524_288) throw new CounterfoilError("CF-TRUST-001", "a policy is larger than 512 KiB", { where: path });
+    return Policy.parse(readFileSync(path));
+  } catch (error) {
+    if (error instanceof CounterfoilError) throw error;
+    throw new CounterfoilError("CF-TRUST-001", "the policy cannot be read", { where: path });
+  }
+}
+
+function verify(path, keyring, { run, policy }) {
   let stat;
   try {
     stat = statSync(path);
   } catch {
     throw new CounterfoilError("CF-STORE-002", "there is no evidence here", { where: path });
   }
-  if (stat.isDirectory()) return verifyEvidence(path, keyring, { run });
+  if (stat.isDirectory()) return verifyEvidence(path, keyring, { run, policy });
   if (!isBundle(path))
     throw new CounterfoilError("CF-STORE-003", "the path is neither a folder nor a bundle", { where: path });
   if (run !== null) throw new CounterfoilError("CF-CLI-001", "--run is for evidence: a bundle holds what it was cut for");
+  if (policy !== null) throw new CounterfoilError("CF-CLI-001", "--policy is for evidence");
   return verifyBundle(path, keyring);
 }
 

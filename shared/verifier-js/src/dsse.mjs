@@ -7,7 +7,8 @@ import { PublicKey } from "./keys.mjs";
 /** @typedef {{keyid: string, sig: Buffer, spki: Buffer | null}} Signature */
 
 export const PAYLOAD_TYPE = "application/vnd.in-toto+json";
-const MAX_BYTES = 65_536;
+const RECEIVED = 65_536;
+const NORMAL = 65_000;
 const KEYID = /^[!-~]{1,128}$/;
 const refuse = (code, message) => new CounterfoilError(`CF-DSSE-${code}`, message);
 
@@ -22,10 +23,11 @@ export class Envelope {
 
   /**
    * @param {Uint8Array | string} data JSON, not necessarily in normal form
+   * @param {{received?: number, normal?: number}} [most] bytes as received, and in normal form
    * @returns {Envelope}
    */
-  static parse(data) {
-    if (Buffer.byteLength(data) > MAX_BYTES) throw refuse("001", "an envelope is larger than 64 KiB");
+  static parse(data, { received = RECEIVED, normal = NORMAL } = {}) {
+    if (Buffer.byteLength(data) > received) throw refuse("001", "an envelope is larger than 64 KiB");
     let value;
     try {
       value = loads(data, { maxDepth: 16 });
@@ -33,11 +35,11 @@ export class Envelope {
       if (!(error instanceof CounterfoilError)) throw error;
       throw refuse("002", "an envelope is not strict JSON");
     }
-    return Envelope.fromValue(value);
+    return Envelope.fromValue(value, normal);
   }
 
-  /** @param {import("./canonical.mjs").Json} value @returns {Envelope} */
-  static fromValue(value) {
+  /** @param {import("./canonical.mjs").Json} value @param {number} normal @returns {Envelope} */
+  static fromValue(value, normal) {
     if (!isObject(value) || typeof value.payload !== "string" || typeof value.payloadType !== "string")
       throw refuse("002", "an envelope lacks a member");
     if (value.payloadType !== PAYLOAD_TYPE) throw refuse("003", "the payload type is not that of a statement");
@@ -48,13 +50,13 @@ export class Envelope {
     if (new Set(signatures.map((one) => one.keyid)).size !== signatures.length)
       throw refuse("005", "a keyid is repeated");
     const envelope = new Envelope(payload, signatures);
-    if (Buffer.byteLength(envelope.toText()) > MAX_BYTES) throw refuse("001", "an envelope is larger than 64 KiB");
+    if (Buffer.byteLength(envelope.toText()) > normal) throw refuse("001", "an envelope is larger than 64 KiB");
     return envelope;
   }
 
   /** @param {string} text `payload.sig.keyid` @returns {Envelope} */
   static parseCompact(text) {
-    const parts = text.length <= MAX_BYTES * 2 ? text.split(".").map(fromBase64Url) : [];
+    const parts = text.length <= RECEIVED * 2 ? text.split(".").map(fromBase64Url) : [];
     if (parts.length !== 3 || parts.some((part) => part === null || part.length === 0) || parts[2].length !== 32)
       throw refuse("006", "a compact form is malformed");
     const [payload, sig, keyid] = parts;

@@ -12,7 +12,8 @@ import { CounterfoilError } from "./errors.mjs";
  * @property {boolean} plain neither null nor double stands in it
  */
 
-const MAX_BYTES = 66_560;
+/** An entry's size in bytes, at most. */
+export const MOST_ENTRY = 65_535;
 export const ZEROS = "0".repeat(64);
 const refuse = (code, message) => new CounterfoilError(`CF-LOG-${code}`, message);
 
@@ -22,7 +23,7 @@ const refuse = (code, message) => new CounterfoilError(`CF-LOG-${code}`, message
  * @returns {Entry}
  */
 export function parseEntry(bytes) {
-  if (bytes.length > MAX_BYTES) throw refuse("016", "an entry is longer than 65 KiB");
+  if (bytes.length > MOST_ENTRY) throw refuse("016", "an entry is longer than 65,535 bytes");
   const { value, nulls, doubles } = readCanonical(bytes, { maxDepth: 64 });
   if (!hasExactly(value, "body", "i", "prev") || !Number.isInteger(value.i) || typeof value.prev !== "string")
     throw refuse("021", "an entry has other members than body, i and prev");

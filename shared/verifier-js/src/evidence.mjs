@@ -1,6 +1,6 @@
 /** Verifying an evidence folder (spec/log.md). */
 import { readFileSync, readdirSync, realpathSync, statSync } from "node:fs";
-import { join } from "node:path";
+import { join, resolve } from "node:path";
 import { Blobs } from "./blobs.mjs";
 import { isObject } from "./canonical.mjs";
 import { CounterfoilError, attempt } from "./errors.mjs";
@@ -10,21 +10,28 @@ import { headName } from "./keyring.mjs";
 import { isLocked } from "./locks.mjs";
 import { LogReader } from "./log.mjs";
 import { parseCheckpoint, parseNote, verifyNote } from "./notes.mjs";
+import { keyringOf } from "./policy.mjs";
 import { BytesOfFile, ChunkReader, splitItems } from "./segments.mjs";
 
+/** @typedef {import("./policy.mjs").Policy} Policy */
 /** @typedef {{verdict: string, findings: import("./findings.mjs").Finding[], notes: import("./findings.mjs").Finding[], counts: Counts}} Verification */
 
 /**
  * @param {string} path
  * @param {import("./keyring.mjs").Keyring} keyring
- * @param {{run?: string | null}} [options]
+ * @param {{run?: string | null, policy?: Policy | null, now?: number}} [options] `now` in Unix milliseconds
  * @returns {Verification}
  */
-export function verifyEvidence(path, keyring, { run = null } = {}) {
+export function verifyEvidence(path, keyring, { run = null, policy = null, now = Date.now() } = {}) {
   let result = null;
+  const doubt = policy === null ? null : attempt(() => policy.believe(keyring, now)).error;
+  const believed = doubt === null ? policy : null;
+  const keys = believed === null ? keyring : keyringOf(keyring, believed);
   for (let turn = 0; turn < 3; turn += 1) {
     const before = state(path);
-    result = new EvidenceCheck(path, keyring, run).result();
+    const check = new EvidenceCheck(path, keys, run, believed);
+    if (doubt !== null) check.findings.add(doubt.code, doubt.where, doubt.message);
+    result = check.result();
     if (result.verdict === "intact" || state(path) === before) break;
   }
   return result;
@@ -70,8 +77,9 @@ function listLogs(path) {
 const byName = (a, b) => (a.name < b.name ? -1 : 1);
 
 class EvidenceCheck {
-  constructor(path, keyring, run) {
+  constructor(path, keyring, run, policy) {
     this.path = path;
+    this.policy = policy;
     this.real = realpathSync(path);
     this.keyring = keyring;
     this.run = run;
@@ -92,45 +100,81 @@ class EvidenceCheck {
       this.findings.addAll(judge.findings);
       this.counts.addAll(judge.counts);
     }
-    if (this.run === null) {
-      this.citations(checks);
-      this.remembered(checks);
-    }
+    this.citations(checks, judged);
+    this.heads(checks, judged);
+    if (this.run === null) this.gone(checks);
+    this.copied(judged);
     this.counts.logs = judged.length;
     const { list, notes, verdict } = this.findings;
     return { verdict, findings: list, notes, counts: this.counts };
   }
 
-  citations(checks) {
+  citations(checks, judged) {
     const byLog = new Map(checks.map((check) => [check.log.name, check.judge]));
-    for (const { judge } of checks) {
+    for (const { judge } of judged) {
       for (const { log, where, checkpoint, code } of judge.citations.list) {
         const cited = byLog.get(log);
-        if (cited === undefined) this.findings.add("CF-VERIFY-004", where, "a log cites another one that is gone");
-        else if (checkpoint === null) this.findings.add(code, where, "what a session cites is no checkpoint");
+        if (cited === undefined) {
+          if (this.run === null) this.findings.add("CF-VERIFY-004", where, "a log cites another one that is gone");
+        } else if (checkpoint === null) this.findings.add(code, where, "what a session cites is no checkpoint");
         else if (cited.checkpoints.get(checkpoint.size) !== checkpoint.root)
           this.findings.add("CF-VERIFY-005", where, "a log cites another history of a log, or a longer one");
       }
     }
   }
 
-  remembered(checks) {
-    const names = new Set(checks.map((check) => check.log.name));
-    const here = this.keyring.heads.filter((head) => head.evidence === this.real);
-    for (const head of here) {
-      const name = head.origin.slice(head.origin.indexOf("/") + 1);
-      if (!names.has(name)) this.findings.add("CF-VERIFY-003", name, "a log that was written here is gone");
+  /** Heads that statements told: against the logs that are here, and against each other. */
+  heads(checks, judged) {
+    const byOrigin = new Map(checks.map(({ judge }) => [judge.origin, judge]));
+    const said = new Set();
+    const owners = new Map();
+    for (const { judge } of judged) {
+      for (const { origin, size, root, own, where } of judge.told) {
+        const here = byOrigin.get(origin);
+        const place = `${origin} ${size}`;
+        const name = `${place} ${root}`;
+        const another = here !== undefined && !(own && here === judge) && here.checkpoints.get(size) !== root;
+        const forked = own && (owners.get(place) ?? root) !== root;
+        if (own && !owners.has(place)) owners.set(place, root);
+        if ((!another && !forked) || said.has(name)) continue;
+        said.add(name);
+        if (another) this.findings.add("CF-TRUST-043", where, "a statement names a checkpoint that a log here never had");
+        else this.findings.add("CF-TRUST-042", where, "a peer told two histories of its log");
+      }
     }
+  }
+
+  /** Logs that are remembered for this place, or for the one these logs were written in, and are gone. */
+  gone(checks) {
+    const names = new Set(checks.map((check) => check.log.name));
     const origins = new Set(checks.map((check) => check.judge.origin));
-    if (!here.some((head) => origins.has(head.origin))) return;
+    const here = new Set([resolve(this.path), this.real]);
+    const known = this.keyring.heads.filter((head) => origins.has(head.origin) && head.evidence !== "");
+    const there = new Set(known.map((head) => head.evidence));
+    for (const head of this.keyring.heads) {
+      const name = logName(head.origin);
+      if (names.has(name)) continue;
+      const moved = there.has(head.evidence) && !isFolder(join(head.evidence, name));
+      if (here.has(head.evidence) || moved) this.findings.add("CF-VERIFY-003", name, "a log that was written here is gone");
+    }
+  }
+
+  /** Logs that were written in another place, which still holds them, among logs of this one. */
+  copied(checks) {
+    const here = new Set([resolve(this.path), this.real]);
+    const origins = new Set(checks.map((check) => check.judge.origin));
+    if (!this.keyring.heads.some((head) => here.has(head.evidence) && origins.has(head.origin))) return;
     for (const { judge, log } of checks) {
       const head = this.keyring.heads.find((one) => one.origin === judge.origin);
-      const moved = head !== undefined && head.evidence !== "" && head.evidence !== this.real;
-      if (moved && attemptFile(() => statSync(join(head.evidence, log.name)).isDirectory()) === true)
+      const moved = head !== undefined && head.evidence !== "" && !here.has(head.evidence);
+      if (moved && isFolder(join(head.evidence, log.name)))
         this.findings.add("CF-VERIFY-006", log.name, "a log that was written in another place was copied in");
     }
   }
 }
+
+const logName = (origin) => origin.slice(origin.indexOf("/") + 1);
+const isFolder = (path) => attemptFile(() => statSync(path).isDirectory()) === true;
 
 /** The one run that is called, or begins, like this. */
 function theRun(asked, checks) {
@@ -148,7 +192,7 @@ class LogCheck {
     this.evidence = evidence;
     this.keyring = evidence.keyring;
     this.blobs = new Blobs((place) => readAgain(log.segments, place));
-    this.judge = new Judge({ name: log.name, keyring: this.keyring, blobs: this.blobs });
+    this.judge = new Judge({ name: log.name, keyring: this.keyring, blobs: this.blobs, policy: evidence.policy });
     this.faulty = false;
     this.tornAt = "";
     this.longer = false;

@@ -6,6 +6,8 @@
 const INCOMPLETE = new Set(["020", "021", "022", "023", "024", "025"].map((n) => `CF-VERIFY-${n}`));
 for (const n of ["023", "024", "026"]) INCOMPLETE.add(`CF-BUNDLE-${n}`);
 const CANNOT_TELL = new Set(["CF-VERIFY-001", "CF-VERIFY-032", "CF-VERIFY-042", "CF-LOG-022", "CF-STMT-004", "CF-BUNDLE-001"]);
+for (const n of ["004", "005", "006", "007", "008", "053", "054"]) CANNOT_TELL.add(`CF-TRUST-${n}`);
+CANNOT_TELL.add("CF-KEYS-008"); // a home that cannot tell which policy was believed before
 const NOTES = new Set(["CF-VERIFY-060", "CF-VERIFY-061", "CF-VERIFY-062", "CF-BUNDLE-025"]);
 
 export const EXIT = { intact: 0, broken: 3, incomplete: 4, "cannot-tell": 5 };

@@ -5,8 +5,10 @@ import { isCount, isObject } from "./canonical.mjs";
 import { Envelope } from "./dsse.mjs";
 import { operation } from "./entries.mjs";
 import { Counts, Findings } from "./findings.mjs";
+import { headsOf, narrows } from "./authority.mjs";
 import { PublicKey } from "./keys.mjs";
 import { VALUE, isReference, looksLikeReference } from "./references.mjs";
+import { failedRule } from "./rules.mjs";
 import { parseParentSet, parseStatement } from "./statements.mjs";
 import { Calls } from "./calls.mjs";
 import { Citations } from "./citations.mjs";
@@ -17,6 +19,7 @@ import { Citations } from "./citations.mjs";
  * @property {string} name the log's name
  * @property {import("./keyring.mjs").Keyring} keyring
  * @property {{there(part: any): boolean, load(digest: string): Buffer | null}} blobs
+ * @property {import("./policy.mjs").Policy | null} [policy] one that is believed; then the keyring is of its keys
  */
 
 const MOST_LIST = 64 * 1024 * 1024;
@@ -24,10 +27,11 @@ const MOST_RECORD = 32 * 1024;
 
 export class Judge {
   /** @param {Surroundings} surroundings */
-  constructor({ name, keyring, blobs }) {
+  constructor({ name, keyring, blobs, policy = null }) {
     this.name = name;
     this.keyring = keyring;
     this.blobs = blobs;
+    this.policy = policy;
     this.findings = new Findings();
     this.counts = new Counts();
     this.calls = new Calls(this);
@@ -41,6 +45,10 @@ export class Judge {
     this.before = new Set();
     /** @type {Map<string, string>} digest: kind, of the statements that stand before */
     this.statements = new Map();
+    /** @type {Map<string, any>} predicates of the handoffs among them that later statements may build upon */
+    this.grants = new Map();
+    /** @type {{where: string, origin: string, size: number, root: string, own: boolean}[]} heads that statements told */
+    this.told = [];
     /** @type {Set<string>} handoffs that a receipt accepted */
     this.accepted = new Set();
     /** @type {Map<number, string>} valid checkpoints so far: size, root */
@@ -126,10 +134,18 @@ export class Judge {
     if (this.identity === null) {
       this.identity = key;
       this.origin = context.origin;
-      if (!this.keyring.isPinned(key.fingerprint))
-        this.find("CF-VERIFY-032", "the log is signed by a key that is not pinned here");
+      this.checkIdentity();
     }
     this.begin(context);
+  }
+
+  /** Whether the log's identity is trusted here. */
+  checkIdentity() {
+    const { fingerprint } = this.identity;
+    if (!this.keyring.isPinned(fingerprint))
+      this.find("CF-VERIFY-032", "the log is signed by a key that is not pinned here");
+    const status = this.policy?.keys.get(fingerprint)?.status ?? "active";
+    if (status !== "active") this.find("CF-TRUST-054", "the log's identity is superseded or compromised");
   }
 
   /** A session of this log: what the one before left open is over. */
@@ -171,32 +187,46 @@ export class Judge {
       else this.statement(statement, signed.value);
       this.statements.set(statement.digest, statement.kind);
       this.before.add(statement.digest);
+      this.keep(statement);
     }
   }
 
-  unverified(error, statement, envelope) {
-    const { proof, sender } = statement.predicate;
-    const claimed = envelope.signatures.some(({ keyid }) => keyid === sender?.key);
-    if (error.code !== "CF-DSSE-010" || proof !== "countersigned" || !claimed) {
+  /** Keeps of a handoff what the statements behind it are compared with. */
+  keep({ digest, kind, predicate }) {
+    const { authority, taint, proof } = predicate;
+    if (kind === "handoff" && (authority !== undefined || taint !== undefined || proof === "countersigned"))
+      this.grants.set(digest, predicate);
+  }
+
+  unverified(error, { kind, predicate }, envelope) {
+    const foreign = kind === "receipt" || predicate.proof === "countersigned";
+    const claimed = envelope.signatures.some(({ keyid }) => keyid === predicate.sender?.key);
+    if (error.code !== "CF-DSSE-010" || !foreign || !claimed) {
       this.find(error.code, error.message);
       return;
     }
-    this.counts.handoffs += 1;
-    this.find("CF-VERIFY-042", "a handoff comes from a sender whose key is not known here");
+    if (kind === "handoff") this.counts.handoffs += 1;
+    this.find("CF-VERIFY-042", "a statement comes from a sender whose key is not known here");
   }
 
-  statement(statement, verified) {
-    const { kind, predicate } = statement;
-    if (kind === "binding") {
-      this.binding(predicate, verified);
-      return;
-    }
-    if (!verified.has(predicate.sender.key)) {
+  statement({ kind, predicate }, verified) {
+    if (kind === "binding") this.binding(predicate, verified);
+    else if (!verified.has(predicate.sender.key)) {
       this.find("CF-VERIFY-041", "a statement names another key than the one that signed it");
       return;
+    } else {
+      if (kind === "handoff") this.handoff(predicate);
+      else this.receipt(predicate);
+      for (const head of headsOf(predicate)) this.told.push({ ...head, where: this.where });
     }
-    if (kind === "handoff") this.handoff(predicate);
-    else if (kind === "receipt") this.receipt(predicate);
+    this.judgeByPolicy(kind, predicate, verified);
+  }
+
+  /** The first rule of the trust policy that fails, if there is a policy (spec/trust.md). */
+  judgeByPolicy(kind, predicate, verified) {
+    if (this.policy === null || this.identity === null || !this.policy.keys.has(this.identity.fingerprint)) return;
+    const failed = failedRule(this.policy, kind, predicate, this.identity.fingerprint, verified);
+    if (failed !== null) this.find(failed.code, failed.message);
   }
 
   binding(predicate, verified) {
@@ -210,21 +240,48 @@ export class Judge {
 
   handoff(predicate) {
     this.counts.handoffs += 1;
-    const { proof, sender, own, content, payload } = predicate;
+    const { proof, sender } = predicate;
+    const ours = proof === "recorded" || sender.key === this.identity?.fingerprint;
+    if (ours) this.payload(predicate);
+    this.own("handoff", predicate);
+    if (proof === "recorded") {
+      if (this.bound.get(sender.key)?.actor !== sender.actor)
+        this.find("CF-VERIFY-044", "a handoff is signed by a key that is not bound to its actor");
+      this.parents(predicate);
+    }
+    this.authority(predicate);
+    if (ours || this.bound.has(sender.key)) this.taint(predicate);
+  }
+
+  payload({ content, payload }) {
     if (!this.blobs.there({ media: payload.media, sha256: content.payload, size: payload.size }))
       this.find("CF-VERIFY-046", "the payload of a handoff is not in this log");
-    const compared = own !== undefined && this.comparesOwn({ kind: "handoff", predicate });
-    if (compared && (own.origin !== this.origin || this.checkpoints.get(own.size) !== own.root))
-      this.find("CF-VERIFY-047", "a handoff names a checkpoint that this log never had");
-    if (proof !== "recorded") return;
-    if (this.bound.get(sender.key)?.actor !== sender.actor)
-      this.find("CF-VERIFY-044", "a handoff is signed by a key that is not bound to its actor");
-    this.parents(predicate);
+  }
+
+  own(kind, predicate) {
+    const { own } = predicate;
+    if (own === undefined || !this.comparesOwn({ kind, predicate })) return;
+    if (own.origin !== this.origin || this.checkpoints.get(own.size) !== own.root)
+      this.find("CF-VERIFY-047", "a statement names a checkpoint that this log never had");
+  }
+
+  authority(predicate) {
+    const from = predicate.authority?.from;
+    if (from === undefined) return;
+    const grant = this.grants.get(from);
+    if (grant === undefined || !narrows(predicate, grant))
+      this.find("CF-TRUST-040", "a handoff gives authority that its sender does not have");
+  }
+
+  taint({ parents, parentSet, taint = [] }) {
+    const digests = [...parents, ...(this.parentSet(parentSet) ?? [])].map(({ digest }) => digest);
+    const foreign = digests.flatMap((digest) => this.grants.get(digest)?.taint ?? []);
+    if (!foreign.every((one) => taint.includes(one)))
+      this.find("CF-TRUST-041", "a handoff drops a taint of what it follows from");
   }
 
   /** Whether `own` of a statement must be a checkpoint of this log before it. */
-  comparesOwn({ kind, predicate: { proof, sender, own } }) {
-    if (kind !== "handoff") return false;
+  comparesOwn({ predicate: { proof, sender, own } }) {
     return proof === "recorded" || (sender.key === this.identity?.fingerprint && own?.origin === this.origin);
   }
 
@@ -233,17 +290,27 @@ export class Judge {
     for (const { digest } of parents)
       if (!this.before.has(digest)) this.find("CF-VERIFY-045", "a handoff cites a parent that is not in this log");
     if (parentSet === undefined) return;
-    const bytes = this.list({ media: VALUE, sha256: parentSet.sha256, size: parentSet.size });
-    const all = bytes === null ? null : attempt(() => parseParentSet(bytes)).value;
+    const all = this.parentSet(parentSet);
     if (all === null || all.length !== parentSet.count || !all.every(({ digest }) => this.before.has(digest)))
       this.find("CF-VERIFY-045", "a handoff cites a list of parents that is not, or not whole, in this log");
   }
 
+  /** The parents of a `parentSet`, or null where they are not there, or malformed. */
+  parentSet(given) {
+    const bytes = given === undefined ? null : this.list({ media: VALUE, sha256: given.sha256, size: given.size });
+    return bytes === null ? null : attempt(() => parseParentSet(bytes)).value;
+  }
+
   receipt(predicate) {
     const { handoff, status } = predicate;
+    this.own("receipt", predicate);
     if (status !== "accepted") return;
     if (this.statements.get(handoff) !== "handoff" || this.accepted.has(handoff))
       this.find("CF-VERIFY-048", "a receipt accepts a handoff that is not in this log, or accepts one twice");
+    else {
+      const accepted = this.grants.get(handoff);
+      if (accepted?.proof === "countersigned" && accepted.sender.key !== this.identity?.fingerprint) this.payload(accepted);
+    }
     this.accepted.add(handoff);
   }
 

@@ -30,6 +30,8 @@ export class Keyring {
     this.pins = new Map();
     /** @type {string | null} fingerprint of the home's own identity */
     this.own = null;
+    /** @type {Set<string>} fingerprints of keys that may sign trust policies */
+    this.admins = new Set();
     /** @type {Head[]} */
     this.heads = [];
     /** @type {string | null} the folder, where a home was given */
@@ -64,6 +66,7 @@ export class Keyring {
       if (pin.spki !== undefined && key?.fingerprint !== fingerprint) throw bad;
       if (pin.own === true && this.own !== null) throw bad;
       if (pin.own === true) this.own = fingerprint;
+      if (pin.admin === true || pin.own === true) this.admins.add(fingerprint);
       this.pins.set(fingerprint, key);
     }
   }
@@ -83,6 +86,11 @@ export class Keyring {
       if (error !== null || !headShape(value) || headName(value.origin) !== name) throw bad;
       this.heads.push(value);
     }
+  }
+
+  /** @param {string} fingerprint */
+  isAdmin(fingerprint) {
+    return this.admins.has(fingerprint);
   }
 
   /** @param {string} fingerprint */

@@ -20,6 +20,8 @@ import { Tree, leafHash } from "./tree.mjs";
  * @property {(where: string) => void} torn bytes at the end that are no whole chunk
  */
 
+const SECTOR = 512;
+const LEAST_HOLE = 16;
 const OPENINGS = ["session", "segment", "recovered"];
 const refuse = (code, message) => new CounterfoilError(`CF-LOG-${code}`, message);
 
@@ -158,17 +160,30 @@ export class LogReader {
     return tree.peaks.length === peaks.length && peaks.every((peak, i) => peak.toString("hex") === tree.peaks[i]);
   }
 
-  /** Whether a whole chunk of a checkpoint of this log stands behind bytes that are no chunk: then they are damage. */
+  /**
+   * Whether a checkpoint of this log stands whole behind bytes that are no chunk: then they are damage, unless they have
+   * a hole, as a power failure leaves it.
+   */
   checkpointBehind(file, from, end) {
     const rest = file.read(from, end - from);
-    if (rest.length >= 16 && rest.subarray(0, 16).every((byte) => byte === 0)) return false;
     const mark = Buffer.from(`/${this.name}\n`);
     for (let at = rest.indexOf(mark); at >= 0; at = rest.indexOf(mark, at + 1)) {
       const start = at - 64 - ITEM_HEADER - HEADER;
-      if (start >= 0 && isNoteChunk(rest.subarray(start))) return true;
+      if (start >= 0 && isNoteChunk(rest.subarray(start))) return !hasHole(rest.subarray(0, start), from);
     }
     return false;
   }
+}
+
+/** Whether one of the pieces that sectors cut bytes into is all zero; the last one, which no border ends, is none. */
+function hasHole(bytes, offset) {
+  for (let start = 0; start < bytes.length; ) {
+    const end = start + SECTOR - ((offset + start) % SECTOR);
+    if (end > bytes.length) return false;
+    if (end - start >= LEAST_HOLE && bytes.subarray(start, end).every((byte) => byte === 0)) return true;
+    start = end;
+  }
+  return false;
 }
 
 /** Whether bytes begin with a whole raw chunk that begins with a note. Who signed it is not asked. */

@@ -1,6 +1,6 @@
 /** References, the reduced form, folded message lists and digests (spec/references.md). */
 import { HEX64, fromBase64, sha256 } from "./bytes.mjs";
-import { dumps, hasExactly, isCount, isObject } from "./canonical.mjs";
+import { dumps, hasExactly, isCount } from "./canonical.mjs";
 import { CounterfoilError } from "./errors.mjs";
 
 /** @typedef {{media: string, sha256: string, size: number}} Reference */
@@ -14,6 +14,12 @@ const LONG = 256;
 
 /** Whether a value has exactly the three members of a reference, whatever is in them. */
 export const looksLikeReference = (value) => hasExactly(value, "media", "sha256", "size");
+
+/** A keyed commitment to personal data, which stands where a reference would. @param {unknown} value */
+export function isCommitment(value) {
+  if (!hasExactly(value, "commit", "media", "size")) return false;
+  return typeof value.media === "string" && typeof value.commit === "string" && HEX64.test(value.commit) && isCount(value.size);
+}
 
 /** @param {unknown} value @returns {value is Reference} */
 export function isReference(value) {
@@ -29,7 +35,7 @@ export function isReference(value) {
  */
 export function cite(value, keep = () => {}) {
   const reduced = reduce(value, keep);
-  if (isObject(reduced) && hasExactly(reduced, "$ref")) return { reduced, reference: reduced.$ref };
+  if (hasExactly(reduced, "$ref") && isReference(reduced.$ref)) return { reduced, reference: reduced.$ref };
   const short = hasExactly(value, "$bytes") ? decoded(value.$bytes) : null;
   if (short !== null) return { reduced, reference: store(short, BYTES, keep) };
   if (typeof value === "string") return { reduced, reference: store(Buffer.from(value), TEXT, keep) };
@@ -69,7 +75,8 @@ function reduce(value, keep) {
     return bytes.length < LONG ? value : { $ref: store(bytes, BYTES, keep) };
   }
   if (hasExactly(value, "$ref")) {
-    if (!isReference(value.$ref)) throw new CounterfoilError("CF-CANON-020", "an object that should be a reference is none");
+    if (!isReference(value.$ref) && !isCommitment(value.$ref))
+      throw new CounterfoilError("CF-CANON-020", "an object that should be a reference is none");
     return value;
   }
   const members = Object.create(null);

@@ -2,7 +2,8 @@
 import { sha256 } from "./bytes.mjs";
 import { hasExactly, isObject, readCanonical } from "./canonical.mjs";
 import { CounterfoilError, attempt } from "./errors.mjs";
-import { count, flag, hex, list, object, oneOf, text } from "./schema.mjs";
+import { isCapability, isSorted } from "./patterns.mjs";
+import { count, flag, hex, list, object, oneOf, text, that } from "./schema.mjs";
 
 /** @typedef {{digest: string, kind: string, predicate: Record<string, any>, subject: Record<string, any>}} Statement */
 
@@ -20,6 +21,12 @@ const head = object({ origin: name, root: hex64, size: count(1) });
 const parent = object({ digest: hex64, rel: relation });
 const sender = object({ actor: name, key: hex64 });
 
+const taint = that(list(text(64), 0, 16), isSorted);
+const authority = object(
+  { allow: that(list(isCapability, 1, 64), isSorted), expires: count(), maxDepth: count(0, 64) },
+  { from: hex64 },
+);
+
 const handoffContent = object(
   {
     basis: oneOf("sealed", "observed"),
@@ -28,7 +35,10 @@ const handoffContent = object(
     kind: oneOf("edge", "join", "enter", "command", "send", "call", "return", "continue", "message"),
     payload: hex64,
   },
-  { parents: list(object({ address: text(8192, 0), rel: relation })) },
+  {
+    parents: list(object({ address: text(8192, 0), rel: relation }), 0, 16),
+    parentSet: object({ count: count(1), sha256: hex64 }),
+  },
 );
 
 const handoff = object(
@@ -43,14 +53,18 @@ const handoff = object(
   },
   {
     audience: name,
+    authority,
     call: short,
     expires: count(),
     nonce: hex(32),
     own: head,
     parentSet: object({ count: count(1), sha256: hex64, size: count(1) }),
+    policy: hex64,
+    purpose: name,
     reason: name,
     run: short,
-    seen: list(head),
+    seen: list(head, 0, 16),
+    taint,
   },
 );
 
@@ -62,12 +76,12 @@ const receipt = object(
     sender,
     checks: list(name),
   },
-  { nonce: hex(32), own: head, reason: name, run: short },
+  { nonce: hex(32), own: head, policy: hex64, reason: name, run: short, seen: list(head, 0, 16) },
 );
 
 const binding = object({ actor: name, key: hex64, spki: text(256, 0), origin: name, issued: count() });
 
-/** Predicates by type: their shape, and whether a subject is what the predicate is about. */
+/** Predicates by type: their shape, and whether a subject is what the predicate is about. @type {Record<string, Kind>} */
 const KINDS = {
   "handoff:v0": {
     shape: handoff,
@@ -86,13 +100,16 @@ const KINDS = {
   },
 };
 
+/** @typedef {{shape: import("./schema.mjs").Shape, subject: import("./schema.mjs").Shape, about: (subject: any, predicate: any) => boolean}} Kind */
+
 /**
  * Parses the payload of an envelope. Verify its signatures first.
  * @param {Buffer} payload
+ * @param {{kinds?: Record<string, Kind>, most?: number}} [profile] the predicates that are known, and the size in bytes
  * @returns {Statement}
  */
-export function parseStatement(payload) {
-  if (payload.length > MAX_BYTES) throw refuse("001", "a statement is longer than 8 KiB");
+export function parseStatement(payload, { kinds = KINDS, most = MAX_BYTES } = {}) {
+  if (payload.length > most) throw refuse("001", "a statement is longer than 8 KiB");
   const { value: reading, error } = attempt(() => readCanonical(payload, { maxDepth: DEPTH }));
   if (error !== null) throw refuse("002", "a statement is not canonical");
   const { value, nulls, doubles } = reading;
@@ -101,9 +118,9 @@ export function parseStatement(payload) {
   if (nulls > 0 || doubles > 0) throw refuse("006", "a statement holds a null or a float");
   const { predicateType: type, predicate, subject: subjects } = value;
   const kind = typeof type === "string" && type.startsWith(PREFIX) ? type.slice(PREFIX.length) : "";
-  if (!Object.hasOwn(KINDS, kind)) throw refuse("004", "the predicate type is unknown");
+  if (!Object.hasOwn(kinds, kind)) throw refuse("004", "the predicate type is unknown");
   const bad = refuse("005", "a member of a statement is missing, unknown, of a wrong type or out of range");
-  const rules = KINDS[kind];
+  const rules = kinds[kind];
   if (!Array.isArray(subjects) || subjects.length !== 1 || !rules.subject(subjects[0])) throw bad;
   if (!isObject(predicate) || !rules.shape(predicate) || !rules.about(subjects[0], predicate)) throw bad;
   return { digest: sha256(payload), kind: kind.slice(0, kind.indexOf(":")), predicate, subject: subjects[0] };

@@ -6,6 +6,7 @@ import { verifyEvidence } from "../src/evidence.mjs";
 import { LogReader } from "../src/log.mjs";
 import { sha256 } from "../src/bytes.mjs";
 import { bodyText } from "../src/judge.mjs";
+import { Policy } from "../src/policy.mjs";
 import { leafHash, rootOf } from "../src/tree.mjs";
 import { ZstdStream } from "../src/zstd.mjs";
 import { inFolder, vectors, writeEvidence, writeHome } from "./support.mjs";
@@ -19,7 +20,8 @@ describe("every evidence of log.json gets its verdict, findings, notes and count
       inFolder((folder) => {
         const root = join(realpathSync(folder), "evidence");
         writeEvidence(root, given);
-        const result = verifyEvidence(root, writeHome(join(folder, "home"), root, given, keys));
+        const policy = given.policy === undefined ? null : Policy.parse(given.policy);
+        const result = verifyEvidence(root, writeHome(join(folder, "home"), root, given, keys), { policy });
         assert.deepEqual(codes(result.findings), given.findings);
         assert.equal(result.verdict, given.verdict);
         for (const [name, count] of Object.entries(given.counts ?? {})) assert.equal(result.counts[name], count, name);

@@ -30,11 +30,12 @@ export function writeEvidence(root, { files, folders = [] }) {
   for (const folder of folders) mkdirSync(join(root, folder), { recursive: true });
 }
 
-/** The text of a keyring file. @param {string[]} names `~name`: by fingerprint alone @param {any} keys */
+/** The text of a keyring file. @param {string[]} names `~name`: by fingerprint alone; `name+`: an admin @param {any} keys */
 export function keyringText(names, keys) {
   const pins = names.map((name) => {
-    const { fingerprint, spki } = keys[name.replace("~", "")];
-    return [fingerprint, name.startsWith("~") ? {} : { spki }];
+    const { fingerprint, spki } = keys[name.replace(/[~+]/, "")];
+    const admin = name.endsWith("+") ? { admin: true } : {};
+    return [fingerprint, name.startsWith("~") ? admin : { ...admin, spki }];
   });
   return `${dumps({ pins: Object.fromEntries(pins), version: 0 })}\n`;
 }
