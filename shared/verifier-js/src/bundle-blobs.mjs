@@ -17,7 +17,6 @@ export class BlobLines {
     this.last = "";
     /** @type {{size: number, pieces: Buffer[], given: number, isText: boolean, line: number} | null} */
     this.current = null;
-    this.lastLine = 0;
   }
 
   get open() {
@@ -34,15 +33,14 @@ export class BlobLines {
     this.piece(value, line);
   }
 
-  /** The fault of a blob that lacks some of its bytes, at its last line. */
-  cut() {
-    return fault("CF-BUNDLE-014", "a blob lacks some of its bytes", this.lastLine);
+  /** The fault of a blob that lacks some of its bytes, at the line that is none of it. @param {number} line */
+  cut(line) {
+    return fault("CF-BUNDLE-014", "a blob lacks some of its bytes", line);
   }
 
   piece(value, line) {
     const bad = fault("CF-BUNDLE-014", "a blob's bytes are not of the SHA-256 and size told, or not spelled as they must be", line);
     const { current } = this;
-    this.lastLine = line;
     if (current.isText !== Object.hasOwn(value, "text")) throw bad;
     const bytes = current.isText ? Buffer.from(value.text) : fromBase64(value.base64);
     if (bytes === null || bytes.length > MOST_PIECE) throw bad;

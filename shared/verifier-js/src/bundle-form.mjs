@@ -27,10 +27,10 @@ const SHAPES = {
     counts: object(Object.fromEntries(Object.keys(LIMITS).map((name) => [name, count()]))),
     kind: ANY,
   }),
-  log: object({ kind: ANY, note: text(1_000_000, 0), spki: text(1_000_000, 0) }),
+  log: object({ kind: ANY, note: text(1_048_576), spki: text(1_048_576, 0) }),
   gap: object({ count: count(1), hashes: list(hex(64)), kind: ANY }),
   head: object({ kind: ANY, root: hex(64), size: count(1) }),
-  entry: (value) => hasExactly(value, "body", "i", "prev"),
+  entry: object({ body: ANY, i: Number.isInteger, prev: (value) => typeof value === "string" }),
   blob: either(
     object({ base64: text(1_048_576, 0), kind: ANY, sha256: hex(64), size: count() }),
     object({ kind: ANY, sha256: hex(64), size: count(), text: text(1_048_576, 0) }),
@@ -69,13 +69,14 @@ class FormReader {
     this.line = number;
     if (number === 1) return this.first(value);
     const kind = kindOf(value);
+    // A section ends with its last line, whatever the next one holds.
+    if (this.section !== null && !["entry", "gap", "head"].includes(kind)) this.endSection();
+    if (this.blobs.open && kind !== "more") throw this.blobs.cut(number);
     if (kind === "" || !SHAPES[kind](value)) throw this.fail("003", "a line has not the members and types of any kind");
     if ((kind === "contents") !== (number === 2)) throw this.fail("003", "a line may not stand here");
     if (kind === "contents") return this.contents(value);
     const part = PARTS[kind];
     if (part < this.part || (kind !== "log" && part === 1 && this.section === null)) throw this.fail("003", "a line may not stand here");
-    if (this.section !== null && (part > 1 || kind === "log")) this.endSection();
-    if (this.blobs.open && kind !== "more") throw this.blobs.cut();
     this.part = part;
     return kind === "absent" ? this.absentDigest(value) : this[kind](value, bytes, plain);
   }
@@ -158,7 +159,7 @@ class FormReader {
   end() {
     if (this.counts === null) throw this.fail("002", "a bundle ends before its contents");
     if (this.section !== null) this.endSection();
-    if (this.blobs.open) throw this.blobs.cut();
+    if (this.blobs.open) throw this.blobs.cut(this.line);
     for (const [name, passed] of Object.entries(this.passed))
       if (passed < this.counts[name]) throw this.fail("005", `there are fewer ${name} than the contents say`);
     const { asked, sections, blobs, absent, keys } = this;
@@ -168,7 +169,7 @@ class FormReader {
 
 function kindOf(value) {
   if (!isObject(value)) return "";
-  if (!Object.hasOwn(value, "kind")) return "entry";
+  if (Object.hasOwn(value, "body")) return "entry";
   return typeof value.kind === "string" && value.kind !== "entry" && Object.hasOwn(SHAPES, value.kind) ? value.kind : "";
 }
 
