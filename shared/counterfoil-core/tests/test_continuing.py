@@ -176,7 +176,7 @@ def test_a_bundle_tells_only_of_the_sizes_it_shows(lab: Any) -> None:
     (note,) = kept(lab.evidence)
     assert ask(lab, note, evidence=bundle).verdict == "intact"
     lab.record()
-    (later,) = kept(lab.evidence)
+    *_, later = kept(lab.evidence)
     result = ask(lab, later, evidence=bundle)
     assert (result.verdict, codes(result)) == ("cannot-tell", ["CF-BUNDLE-027"])
 
