@@ -2,13 +2,15 @@
 
 A line is JSON: ``home``, ``evidence``, ``told`` (a file: what the process was promised, a line each), ``scenario``, and
 what is to happen: ``cut`` (die at the so-and-so-many-th change of the file system; with ``half`` in the middle of a
-write) or ``trace`` (a file: every change, for a model of a disk that loses its power).
+write), ``fail`` (one sync of a group fails) or ``trace`` (a file: every change, for a model of a disk that loses its
+power).
 """
 
 from __future__ import annotations
 
 import base64
 import contextlib
+import errno
 import json
 import os
 import random
@@ -19,16 +21,24 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-import counterfoil.environment
-import counterfoil.reader
-import counterfoil.verification
 from counterfoil import keys, writer
 from counterfoil.recorder import Recorder
 
 CUT = 77
 _real: dict[str, Callable[..., Any]] = {
     name: getattr(os, name)
-    for name in ("write", "pwrite", "fsync", "fdatasync", "open", "mkdir", "replace", "link", "unlink", "close")
+    for name in (
+        "write",
+        "pwrite",
+        "fsync",
+        "fdatasync",
+        "open",
+        "mkdir",
+        "replace",
+        "link",
+        "unlink",
+        "close",
+    )
 }
 
 
@@ -38,8 +48,9 @@ class Steps:
     def __init__(self, order: dict[str, Any]) -> None:
         self.cut: int | None = order.get("cut")
         self.half: bool = order.get("half", False)
-        self.trace = open(order["trace"], "a", encoding="ascii") if order.get("trace") else None  # noqa: SIM115
-        self.count = 0
+        self.trace = open(order["trace"], "a", encoding="ascii") if order.get("trace") else None
+        self.count = self.syncs = 0
+        self.fail: int | None = order.get("fail")
         self.lock = threading.RLock()
         for name in ("write", "pwrite", "fsync", "fdatasync", "open", "mkdir", "replace", "link", "unlink"):
             setattr(os, name, getattr(self, name))
@@ -75,7 +86,11 @@ class Steps:
     def fsync(self, fd: int) -> None:  # a killed process needs none, and a model makes its own
         self.step("sync", path_of(fd))
 
-    fdatasync = fsync
+    def fdatasync(self, fd: int) -> None:
+        self.syncs += 1
+        if self.syncs == self.fail:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        self.fsync(fd)
 
     def open(self, path: Any, flags: int, *arguments: Any, **named: Any) -> int:
         with self.lock:
@@ -129,7 +144,9 @@ def two_runs(evidence: str, told: Told) -> None:
     recorder = Recorder(evidence)
     for number in range(2):
         root = recorder.start("invoke_workflow", "app", actor=("app",))
-        asked = recorder.value({"messages": [f"question {number} " * 40], "noise": random.randbytes(700).hex()})
+        asked = recorder.value(
+            {"messages": [f"question {number} " * 40], "noise": random.randbytes(700).hex()}
+        )
         call = recorder.start("chat", "model", actor=("app",), parent=root, request=asked)
         recorder.end(call, response=recorder.value(f"answer {number} " * 40))
         recorder.end(root)

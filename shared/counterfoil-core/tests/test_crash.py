@@ -254,7 +254,9 @@ def trace_of(nursery: Nursery, *orders: dict[str, Any]) -> list[list[Any]]:
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
-def fail_everywhere(lab: Any, trace: list[list[Any]], rng: random.Random, *, each: int, every: int = 1) -> int:
+def fail_everywhere(
+    lab: Any, trace: list[list[Any]], rng: random.Random, *, each: int, every: int = 1
+) -> int:
     """Let the power fail after every change, in so many ways each; the count of failures."""
     count = 0
     for stop in range(1, len(trace) + 1, every):
@@ -273,7 +275,7 @@ def test_the_power_fails(lab: Any, nursery: Nursery) -> None:
     lab.evidence = lab.root / "deep" / "er" / "evidence"
     trace = trace_of(nursery, {})
     assert any(op == "told" for op, *_ in trace)
-    assert fail_everywhere(lab, trace, random.Random("power"), each=2) > 80
+    assert fail_everywhere(lab, trace, random.Random("power"), each=1) > 40
 
 
 def test_the_power_fails_after_a_kill(lab: Any, nursery: Nursery) -> None:
@@ -283,6 +285,16 @@ def test_the_power_fails_after_a_kill(lab: Any, nursery: Nursery) -> None:
         clear(lab)
         trace = trace_of(nursery, {"cut": cut, "half": True}, {})
         assert fail_everywhere(lab, trace, rng, each=1, every=3) > 10
+
+
+def test_the_power_fails_after_a_sync_did(lab: Any, nursery: Nursery) -> None:
+    """What the next segment says of the one that was given up must be so on the disk, not in memory alone."""
+    rng = random.Random("sync, then power")
+    for fail in (1, 2, 3):
+        clear(lab)
+        trace = trace_of(nursery, {"fail": fail})
+        assert any(op == "told" for op, *_ in trace)
+        assert fail_everywhere(lab, trace, rng, each=1, every=2) > 10
 
 
 # -- long -------------------------------------------------------------------------------------------------------------
@@ -315,7 +327,7 @@ def test_killed_at_every_change_of_a_longer_recording(lab: Any, nursery: Nursery
         code, promised = nursery.run("many runs", cut=cut, half=bool(cut % 2))
         judge(lab, promised, cut)
         cut += 1
-    assert cut > 150
+    assert cut > 100
 
 
 @pytest.mark.slow

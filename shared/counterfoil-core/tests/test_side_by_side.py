@@ -98,7 +98,7 @@ def test_every_vector(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
                 (place / name).write_bytes(base64.b64decode(data))
             for name in case.get("folders", []):
                 (place / name).mkdir(parents=True)
-            public = [base64.b64decode(known[name]["spki"]) for name in case["keyring"] if name[0] != "~"]
+            public = [base64.b64decode(known[name.rstrip("+")]["spki"]) for name in case["keyring"] if name[0] != "~"]
             ring = keys.Keyring.of([keys.PublicKey.from_spki(spki) for spki in public])
             same(place, keyring=ring)
     finally:

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import dataclasses
 import hashlib
 import logging
 import os
 import threading
-import time
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
@@ -31,6 +31,9 @@ SEEN_MAX: Final = 64
 """Other logs cited inside the session record itself; more are cited as one list by reference."""
 CHUNK: Final = 1 << 20
 """Bytes of items after which a group goes on in another chunk."""
+
+PATIENCE: Final = 1.0
+"""Seconds to wait for a home that another process holds: callers may be waiting for this thread."""
 
 BLOB: Final = 0
 ENTRY: Final = 1
@@ -74,11 +77,16 @@ class Appender:
             chosen.locks,
             chosen.others,
         )
+        self._moved = chosen.moved
         self._take(chosen.scan)
 
     def _remembered_here(self) -> list[keys.Head]:
         """Heads of logs that were written in this place, of which nothing is left: the whole folder was removed."""
-        return [head for head in keys.remembered_heads(damaged=set()).values() if head.evidence in self.store.names]
+        return [
+            head
+            for head in keys.remembered_heads(damaged=set()).values()
+            if head.evidence in self.store.names
+        ]
 
     def _take(self, scan: log.LogScan) -> None:
         self._index = scan.index
@@ -89,6 +97,9 @@ class Appender:
         self._suspects = dict(scan.suspects)
         self._blobs: set[str] = set()
         self._head: dict[str, Any] | None = None
+        if scan.last_note is not None:  # of an earlier session: chosen because it is this identity's own
+            found = notes.Checkpoint.parse(notes.Note.parse(scan.last_note).text)
+            self._head = {"origin": self.origin, "root": found.root.hex(), "size": found.size}
 
     def _describe(self, number: int, good: int) -> dict[str, Any]:
         with contextlib.suppress(OSError):
@@ -197,7 +208,7 @@ class Appender:
         self._offset = self._good = 0
         self._file_hash = hashlib.sha256()
         self._compressor = segments.Compressor()
-        now = time.time_ns() // 1000
+        now = records.now()
         state = {"tree": {"peaks": [peak.hex() for peak in self._tree.peaks()], "size": self._tree.size}}
         parts: list[bytes] = []
         if recovered:
@@ -273,19 +284,15 @@ class Appender:
                 segment=self._segment,
                 offset=self._offset,
                 sync=self._closed,
+                patience=PATIENCE,
             )
             # The session record, now signed, says what stood here before; those heads no longer belong to this place.
             for old in self._replaced:
-                keys.remember_head(
-                    old.origin,
-                    size=old.size,
-                    root=old.root,
-                    evidence="",
-                    segment=old.segment,
-                    offset=old.offset,
-                    sync=False,
-                )
-            self._replaced = []
+                keys.remember_head(**_placed(old, ""))
+            # What was moved here with this log belongs to this place, also what is no longer in it.
+            for old in self._moved:
+                keys.remember_head(**_placed(old, self.store.uri))
+            self._replaced = self._moved = []
             self._forgetful = ""
         except (CounterfoilError, OSError) as exc:
             # Without the remembered head a cut or older log would look whole here, so the log itself says so, once.
@@ -316,3 +323,8 @@ class Appender:
         else:
             self._suspects[self._segment] = self._good
         self._offset = 0
+
+
+def _placed(head: keys.Head, evidence: str) -> dict[str, Any]:
+    """The same head for another place, as ``remember_head`` takes it."""
+    return {**dataclasses.asdict(head), "evidence": evidence, "patience": PATIENCE, "sync": False}

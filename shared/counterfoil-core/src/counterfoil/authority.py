@@ -6,13 +6,17 @@ verification in the log. Source: ``shared/spec/trust.md``, Authority.
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final
 
 from counterfoil.patterns import covers_any
-from counterfoil.predicates import Authority, Handoff
+from counterfoil.predicates import Handoff
 
-__all__ = ["Given", "Grant", "why_not"]
+if TYPE_CHECKING:
+    from counterfoil.openlog import Accepted
+
+__all__ = ["Allow", "Grant", "why_not"]
 
 SKEW: Final = 60_000
 """Milliseconds by which a handoff may say that it is older than its grant: two clocks differ."""
@@ -23,25 +27,63 @@ class Grant:
     """What the handoffs that hand it on need to know of one: to whom, what, how far, until when."""
 
     audience: str | None
-    authority: Authority
+    allow: tuple[str, ...]
+    depth: int
+    expires: int
     taint: tuple[str, ...]
     issued: int
 
     @classmethod
     def of(cls, handoff: Handoff) -> Grant | None:
         """The grant in a handoff, None when it gives no authority to another process."""
-        if handoff.authority is None or handoff.proof != "countersigned":
+        given = handoff.authority
+        if given is None or handoff.proof != "countersigned":
             return None
-        return cls(handoff.audience, handoff.authority, tuple(handoff.taint or ()), handoff.issued)
+        # Interned: a log may hold very many grants, and they say much the same.
+        audience = handoff.audience
+        return cls(
+            audience if audience is None else sys.intern(audience),
+            tuple(map(sys.intern, given.allow)),
+            given.maxDepth,
+            given.expires,
+            tuple(map(sys.intern, handoff.taint or ())),
+            handoff.issued,
+        )
 
 
-@dataclass(frozen=True, slots=True)
-class Given:
-    """Authority to give with a handoff; ``depth`` and ``expires`` (milliseconds) are as much as the grant leaves."""
+class Allow:
+    """Authority to give with a handoff: ``Allow("repo:read", "repo:write:tests/*", under=accepted)``.
 
-    allow: tuple[str, ...]
-    depth: int | None = None
-    expires: int | None = None
+    ``under`` is the accepted handoff that gave it to the sender, None to start it. ``depth`` says how often it may be
+    handed on, ``expires`` (milliseconds since 1970) until when it lasts; by default as much as ``under`` leaves, or
+    not at all and as long as the handoff. What a text may say: ``shared/spec/trust.md``, Patterns.
+    """
+
+    __slots__ = ("depth", "expires", "under", "what")
+
+    def __init__(
+        self,
+        *what: str,
+        under: Accepted | None = None,
+        depth: int | None = None,
+        expires: int | None = None,
+    ) -> None:
+        self.what = tuple(sorted(set(what)))
+        self.under = under
+        self.depth = depth
+        self.expires = expires
+
+    def member(self, expires: int) -> dict[str, Any]:
+        """The member of the statement; ``expires`` is the handoff's."""
+        out: dict[str, Any] = {"allow": list(self.what)}
+        given = None if self.under is None else self.under.grant
+        if self.under is not None:
+            out["from"] = self.under.digest
+        out["maxDepth"] = self.depth if self.depth is not None else 0 if given is None else given.depth - 1
+        out["expires"] = (
+            self.expires if self.expires is not None else expires if given is None else given.expires
+        )
+        return out
 
 
 def why_not(handoff: Handoff, grant: Grant | None) -> str | None:
@@ -50,14 +92,13 @@ def why_not(handoff: Handoff, grant: Grant | None) -> str | None:
     assert asked is not None
     if grant is None:
         return "its grant is not there"
-    given = grant.authority
     if grant.audience != handoff.sender.actor:
         return "its grant was given to somebody else"
-    if any(not covers_any(given.allow, one) for one in asked.allow):
+    if any(not covers_any(grant.allow, one) for one in asked.allow):
         return "it allows more than its grant"
-    if asked.maxDepth >= given.maxDepth:
+    if asked.maxDepth >= grant.depth:
         return "it may be handed on further than its grant says"
-    if asked.expires > given.expires:
+    if asked.expires > grant.expires:
         return "it lasts longer than its grant"
     if not set(grant.taint) <= set(handoff.taint or ()):
         return "it drops a taint of its grant"

@@ -11,7 +11,6 @@ from counterfoil.choosing import is_live
 from counterfoil.digest import Reference, is_reference
 from counterfoil.entries import BlobSeen, CheckpointSeen, Entry, Event, NoteBehind, Problem, place
 from counterfoil.errors import CounterfoilError
-from counterfoil.evidence_checks import Outcome
 from counterfoil.findings import Finding, Findings, Verdict
 from counterfoil.log import LogScan
 from counterfoil.record_checks import RecordCheck
@@ -30,7 +29,8 @@ OWN: Final = frozenset({"session", "recovered", "loss"})
 
 
 class LogCheck:
-    """One pass over one log; ``checkpoints`` (size to root) and ``counts`` are there afterwards.
+    """One pass over one log; ``checkpoints`` (size to root), ``cites`` (notes of other logs) and ``counts`` are there
+    afterwards.
 
     ``own`` is the fingerprint of this home's identity: a log of another one gets a note. ``shared`` is what the checks
     of all logs have in common.
@@ -64,7 +64,7 @@ class LogCheck:
         self._heads = heads
         self._own = own
         self._vkey = ""
-        self._seen: list[tuple[str, bytes]] = []
+        self.cites: list[tuple[str, bytes]] = []
         self._behind: list[NoteBehind] = []
         self._torn: Problem | None = None
         self._unended = 0
@@ -74,11 +74,17 @@ class LogCheck:
         """Origin by the log's first session, empty before ``run``."""
         return self.statements.origin
 
-    def run(self) -> Findings:
+    @property
+    def vkey(self) -> str:
+        """Verifier key of the log's own checkpoints, empty before ``run`` or without a usable session."""
+        return self._vkey
+
+    def run(self) -> list[Finding]:
         """Findings of this log, in the order of its entries."""
         for event in self.scan.events():
             self.take(event)
-        return self.finish()
+        self.finish()
+        return self.findings.whole()
 
     def take(self, event: Event) -> None:
         """Judge what stands next in the log."""
@@ -95,8 +101,8 @@ class LogCheck:
         else:
             self.say(event.code, event.where, event.message)
 
-    def finish(self) -> Findings:
-        """Judge the end of the log, where everything has passed by."""
+    def finish(self) -> None:
+        """Judge the end of the log, where everything has passed by; what took memory for that is let go."""
         live = bool(self.origin) and is_live(self.origin)
         self._taken_back()
         self._tail(live=live)
@@ -107,16 +113,12 @@ class LogCheck:
         self.counts["runs"] = self.records.runs
         self.counts["handoffs"] = self.statements.handoffs
         self.counts["blobs"] = len(self.stored)
-        return self.findings
+        self.stored.clear()
 
     def ask(self, code: str, at: str, message: str, digest: object) -> None:
         """Say that a digest is no record's or statement's before."""
         if type(digest) is not str or not self.stored.knows(digest):
             self.say(code, at, message)
-
-    def outcome(self) -> Outcome:
-        """What is kept of the log when all others have been judged."""
-        return Outcome(self.name, self.origin, self.checkpoints, self._seen)
 
     # -- entries ------------------------------------------------------------------------------------------------------
 
@@ -211,7 +213,7 @@ class LogCheck:
             if type(one) is dict and type(one.get("log")) is str and is_reference(one.get("note")):
                 ref = Reference.from_dict(one["note"])
                 if self.stored.there(ref):
-                    self._seen.append((one["log"], self.stored.read(ref)))
+                    self.cites.append((one["log"], self.stored.read(ref)))
                 elif apart:
                     self.say("CF-VERIFY-010", at, "the checkpoint of another log that it cites is missing")
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from counterfoil import keys, notes
+from counterfoil.choosing import moved_with
 from counterfoil.errors import CounterfoilError
 from counterfoil.findings import Finding
 from counterfoil.stores import FolderStore
@@ -81,14 +82,10 @@ def absent(
 ) -> Iterator[Finding]:
     if partial:
         return
-    # Logs that stand here were written in a place that is no longer theirs: it was moved here, with all that was in it.
-    moved = {head.evidence for origin, head in heads.items() if origin.rpartition("/")[2] in names} - {""}
+    moved = moved_with(store, heads)
     for origin, head in sorted(heads.items()):
         name = origin.rpartition("/")[2]
-        if name in names:
-            continue
-        elsewhere = head.evidence in moved and not os.path.lexists(os.path.join(head.evidence, name))
-        if head.evidence in store.names or elsewhere:
+        if name not in names and (head.evidence in store.names or head in moved):
             entries = "1 entry" if head.size == 1 else f"{head.size} entries"
             yield Finding(
                 "CF-VERIFY-003",

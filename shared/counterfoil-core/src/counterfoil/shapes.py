@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 import orjson
 
 from counterfoil import canonical
-from counterfoil._jcs import fast
+from counterfoil._jcs_fast import fast
 from counterfoil.digest import INLINE, MEDIA_FOLD, MEDIA_JSON, MEDIA_TEXT, is_reference
 from counterfoil.errors import CanonicalError
 
@@ -24,6 +24,8 @@ __all__ = [
     "ANY",
     "FOLD",
     "MAX_NUMBER",
+    "NODE_END",
+    "REFERENCE",
     "TEXT",
     "VALUE",
     "Part",
@@ -50,10 +52,12 @@ _CUT: Final = 1 << 12
 _WHOLE: Final = 1 << 26
 _TRIES: Final = 512
 
-_REF: Final = re.compile(
+REFERENCE: Final = re.compile(
     rb'\{"\$ref":\{"media":"((?:[^"\\]++|\\.)*+)","sha256":"([0-9a-f]{64})","size":(0|[1-9][0-9]{0,15})\}\}'
 )
 """A reference in a value, which is canonical JSON: there it reads just so, and no string holds a bare quote."""
+NODE_END: Final = re.compile(rb',"n":[0-9]{1,20},"parent":"([0-9a-f]{64})?"\}\Z')
+"""How a node of a message list ends: with the one before it, if there is one."""
 _NUMBER: Final = re.compile(rb"-?[0-9]")
 _LITERALS: Final = frozenset((b"true", b"false", b"null"))
 _HEX: Final = re.compile(r"[0-9a-f]{64}\Z")
@@ -118,7 +122,7 @@ def parts_of(data: bytes) -> Iterator[Part]:
     """What a reduced value cites, in the order of its text."""
     if b'{"$ref":' not in data:
         return
-    for found in _REF.finditer(data):
+    for found in REFERENCE.finditer(data):
         # A media type of any length may stand there; only three of them matter.
         media = found[1].decode() if found.end(1) - found.start(1) <= 64 and found[1].isascii() else ""
         yield Part(bytes.fromhex(found[2].decode()), int(found[3]), _NEEDS.get(media, ANY))
@@ -147,7 +151,7 @@ def _read(data: bytes) -> Any:
     except ValueError:
         # What orjson does not read is not canonical, or nested more deeply than a reduced value.
         return None
-    written = fast(value) if canonical.fast_path_enabled() else None
+    written = fast(value, below=2.0**53) if canonical.fast_path_enabled() else None
     if written is None:
         return value if _is_canonical(data) else None
     return value if written == data else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Final
 
 from counterfoil import keys, statements
@@ -14,7 +14,7 @@ from counterfoil.dsse import Envelope
 from counterfoil.errors import CounterfoilError
 from counterfoil.log import Entry
 from counterfoil.stored import Stored
-from counterfoil.trust_checks import Lineage, Shared, judge
+from counterfoil.trust_checks import Lineage, Said, Shared, judge
 
 __all__ = ["UNKNOWN", "StatementCheck"]
 
@@ -98,7 +98,11 @@ class StatementCheck:
             if predicate.sender.key not in signers:
                 return
             self._shared.heads.note(self.origin.rpartition("/")[2], self.origin, predicate)
-        found = self._lineage.check(predicate) if isinstance(predicate, statements.Handoff) else iter(())
+        found: Iterator[Said] = iter(())
+        if isinstance(predicate, statements.Handoff):
+            key = None if self.identity is None else self.identity.keyid
+            ours = predicate.proof == "recorded" or predicate.sender.key == key
+            found = self._lineage.check(predicate, ours=ours)
         if self._shared.policy is not None and self.identity is not None:
             rules = judge(self._shared.policy, predicate, signers, self.identity.keyid)
             found = itertools.chain(found, rules)

@@ -19,6 +19,7 @@ _LACKING_MAX: Final = 256
 """Lacking parts remembered of one composite; one that lacks more is never taken for whole."""
 _LIST_MAX: Final = 64 << 20
 """Bytes of a list that is parsed; all of it stands in memory many times over."""
+_DIGEST: Final = re.compile("[0-9a-f]{64}")
 _CITABLE: Final = re.compile(rb'[0-9a-f]{64}/[0-9a-f]{16}\n|\[\{"log":"|\[\{"digest":"')
 """How a checkpoint begins, a list of references to such (what a session cites of the other logs), a list of parents."""
 
@@ -52,6 +53,12 @@ class Stored:
 
     def __len__(self) -> int:
         return len(self.blobs)
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self.blobs, self._known = Digests(), Digests()
+        for held in (self.citable, self._hollow, self._absent, self._unfilled):
+            held.clear()
 
     # -- blobs --------------------------------------------------------------------------------------------------------
 
@@ -188,10 +195,8 @@ class Stored:
 
     def knows(self, digest: str) -> bool:
         """Whether a record or statement of this digest has passed by."""
-        try:
-            return bytes.fromhex(digest) in self._known
-        except ValueError:
-            return False
+        # `fromhex` alone would take spaces and capitals too, which no writer and no other reader takes.
+        return _DIGEST.fullmatch(digest) is not None and bytes.fromhex(digest) in self._known
 
     def add(self, digest: str) -> None:
         """Note a statement's digest."""

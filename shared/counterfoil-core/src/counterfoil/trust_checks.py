@@ -53,14 +53,14 @@ class Lineage:
         if handoff.taint:
             self._taints[bytes.fromhex(statement.digest)] = tuple(handoff.taint)
 
-    def check(self, handoff: statements.Handoff) -> Iterator[Said]:
-        """Whether a handoff gives no more than it was given, and hides no taint of what it follows from."""
+    def check(self, handoff: statements.Handoff, *, ours: bool) -> Iterator[Said]:
+        """Whether a handoff gives no more than it was given, and ours hides no taint of what it follows from."""
         if handoff.authority is not None and handoff.authority.grant is not None:
             why = why_not(handoff, self._grants.get(bytes.fromhex(handoff.authority.grant)))
             if why is not None:
                 message = f"a handoff gives authority that its sender does not have: {why}"
                 yield "CF-TRUST-040", message, "broken", "do not act on it"
-        if self._taints:
+        if self._taints and ours:
             own = set(handoff.taint or ())
             for parent in handoff.parents:
                 if not own.issuperset(self._taints.get(bytes.fromhex(parent.digest), ())):
@@ -117,7 +117,10 @@ def judge(
         isinstance(predicate, statements.Handoff) and predicate.proof == "recorded"
     )
     key = identity if isinstance(predicate, statements.Binding) or inside else predicate.sender.key
-    said = _judged(policy.judge(key, predicate.issued))
+    worth = policy.judge(key, predicate.issued)
+    if worth == "unknown" and key == identity:
+        return  # the log itself is by a key that is not known here, which is told of the whole of it
+    said = _judged(worth)
     if said is None and isinstance(predicate, statements.Handoff) and inside:
         actor = predicate.sender.key
         said = _judged(policy.judge(actor, predicate.issued)) if policy.lists(actor) else None

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 from counterfoil import evidence_checks, keys, trust
+from counterfoil.bundles.store import BundleStore
+from counterfoil.bundles.verifying import verify_bundle
 from counterfoil.checks import LogCheck
+from counterfoil.continuing import Continuation, continues, parse_checkpoint
 from counterfoil.dsse import Check
 from counterfoil.errors import CounterfoilError, StoreError
 from counterfoil.evidence_checks import Outcome
@@ -28,7 +31,7 @@ from counterfoil.trust import Policy
 from counterfoil.trust_checks import Heads, Shared
 from counterfoil.views import run_of
 
-__all__ = ["EXIT_CODES", "Finding", "Verdict", "Verification", "verify"]
+__all__ = ["EXIT_CODES", "Examined", "Finding", "Judging", "Verdict", "Verification", "settled", "verify"]
 
 _AGAIN: Final = 3
 """Times that evidence is read again because somebody wrote to it meanwhile."""
@@ -40,41 +43,51 @@ def verify(
     keyring: keys.Keyring | str | os.PathLike[str] | None = None,
     policy: str | os.PathLike[str] | bytes | Policy | None = None,
     run: str | None = None,
+    checkpoints: Sequence[bytes | str] = (),
     full: bool = False,
     jobs: int | None = None,
 ) -> Verification:
-    """Check every byte of evidence; never raises for what it finds, StoreError when there is nothing to look at.
+    """Check every byte of evidence, or of a bundle; never raises for what it finds, StoreError when there is nothing.
 
     ``keyring`` (object or file) instead of this machine's; ``policy`` (file, its bytes, or object): its keys take the
     place of the pinned ones, TrustError (CF-TRUST-001 to 003) when it is none; ``run`` judges only the logs that hold
-    that run or cannot be read to their end; ``full`` computes signatures again that were found valid before;
-    ``jobs`` processes read segments side by side (default: as many as there are cores, where there is enough to do).
+    that run or cannot be read to their end (a bundle is judged as a whole); ``checkpoints`` are notes kept elsewhere
+    which the evidence must continue: each becomes a finding or a member of ``continues``, NoteError when one is no
+    checkpoint; ``full`` computes signatures again that were found valid before; ``jobs`` processes read segments
+    side by side (default: as many as there are cores, where there is much to read).
     """
+    for note in checkpoints:
+        parse_checkpoint(note)
     reader = read(evidence)
     ring = keyring if isinstance(keyring, keys.Keyring) else keys.Keyring.load(keyring)
     with contextlib.nullcontext() if full else Signatures() as known:
-        judging = _Judging(ring, check=None if known is None else known.check)
+        judging = Judging(ring, check=None if known is None else known.check, jobs=jobs)
         if policy is not None:
             judging.believe(policy)
-        before = _picture(reader.store)
-        out = _once(reader.store, judging, run, jobs)
-        for _ in range(_AGAIN):
-            after = _picture(reader.store)
-            if out.verdict == "intact" or after == before:
-                break
-            # Somebody records meanwhile, and what was read first does not fit what was read last.
-            before = after
-            out = _once(reader.store, judging, run, jobs)
-    return out
+        if isinstance(reader.store, BundleStore):
+            out = Verification(list(judging.doubts))
+            verify_bundle(reader.store.root, judging.ring, out, shared=judging.begin(), kept=checkpoints)
+            return out
+        return settled(reader.store, judging, run, checkpoints).result
+
+
+@dataclass(frozen=True, slots=True)
+class Examined:
+    """One look at evidence: what is said of it, and of each log the check and its own findings."""
+
+    result: Verification
+    checks: dict[str, LogCheck]
+    found: dict[str, list[Finding]]
 
 
 @dataclass(slots=True)
-class _Judging:
+class Judging:
     """By whose word evidence is judged: pinned keys, or those of a policy that is believed here."""
 
     ring: keys.Keyring
     check: Check | None = None
     policy: Policy | None = None
+    jobs: int | None = 1
     doubts: list[Finding] = field(default_factory=list)
 
     def believe(self, policy: str | os.PathLike[str] | bytes | Policy) -> None:
@@ -87,16 +100,36 @@ class _Judging:
         else:
             self.ring = self.policy.keyring
 
-    def begin(self, found: Findings) -> Shared:
+    def begin(self) -> Shared:
         """What the checks of all logs share in one pass."""
-        found.extend(self.doubts)
         return Shared(Heads(), self.policy, self.check)
 
 
-def _once(store: FolderStore, judging: _Judging, run: str | None, jobs: int | None) -> Verification:
+def settled(
+    store: FolderStore, judging: Judging, run: str | None = None, kept: Sequence[bytes | str] = ()
+) -> Examined:
+    """``examine``, again where it found something while somebody was writing."""
+    before = _picture(store)
+    seen = examine(store, judging, run, kept)
+    for _ in range(_AGAIN):
+        after = _picture(store)
+        if seen.result.verdict == "intact" or after == before:
+            break
+        # Somebody records meanwhile, and what was read first does not fit what was read last.
+        before = after
+        seen = examine(store, judging, run, kept)
+    return seen
+
+
+def examine(
+    store: FolderStore, judging: Judging, run: str | None = None, kept: Sequence[bytes | str] = ()
+) -> Examined:
+    """One pass of ``verify``, for who needs the parts."""
     out = Verification()
     found, notes = Findings(), Findings()
-    shared = judging.begin(found)
+    found.extend(judging.doubts)
+    shared = judging.begin()
+    checks: dict[str, LogCheck] = {}
     outcomes: dict[str, Outcome] = {}
     heads: dict[str, keys.Head] = {}
     own = None
@@ -111,11 +144,13 @@ def _once(store: FolderStore, judging: _Judging, run: str | None, jobs: int | No
         # A folder without a log is no evidence, whatever else is in it.
         found.extend(evidence_checks.foreign(store) if names else ())
     else:
-        names = [name for name in names if _in_scope(store, name, heads, run)]
-    for check in _judged(store, names, judging, heads, own, shared, jobs):
+        wanted = {parse_checkpoint(note)[1].origin.rpartition("/")[2] for note in kept}
+        names = [name for name in names if name in wanted or _in_scope(store, name, heads, run)]
+    for check in _judged(store, names, judging, heads, own, shared):
         found.extend(check.findings)
         notes.extend(check.notes)
-        outcomes[check.name] = check.outcome()
+        checks[check.name] = check
+        outcomes[check.name] = Outcome(check.name, check.origin, check.checkpoints, check.cites)
         for key, count in check.counts.items():
             out.counts[key] += count
     out.counts["logs"] = len(names)
@@ -124,6 +159,12 @@ def _once(store: FolderStore, judging: _Judging, run: str | None, jobs: int | No
     found.extend(shared.heads.findings({one.origin: one.checkpoints for one in outcomes.values()}))
     found.extend(evidence_checks.absent(store, heads, names, partial=run is not None))
     found.extend(evidence_checks.copied(store, heads, outcomes))
+    for note in kept:
+        went = continues(store, checks, note)
+        if isinstance(went, Continuation):
+            out.continues.append(went)
+        else:
+            found.add(went)
     if not names:
         found.add(
             Finding(
@@ -135,26 +176,27 @@ def _once(store: FolderStore, judging: _Judging, run: str | None, jobs: int | No
             )
         )
     out.findings, out.notes = found.whole(), notes.whole()
-    return out
+    return Examined(out, checks, {name: check.findings.whole() for name, check in checks.items()})
 
 
 def _judged(
     store: FolderStore,
     names: list[str],
-    judging: _Judging,
+    judging: Judging,
     heads: dict[str, keys.Head],
     own: str | None,
     shared: Shared,
-    jobs: int | None,
 ) -> Iterator[LogCheck]:
     """The checks of all logs, done; with several jobs their segments are read side by side."""
-    jobs = enough(store) if jobs is None else jobs
-    if jobs < 2:
+    jobs = enough(store) if judging.jobs is None else judging.jobs
+    # What is no plain folder (a bundle, a folder with files put in the place of others) cannot be read by its path.
+    if jobs < 2 or not getattr(store, "by_path", type(store) is FolderStore):
         for name in names:
             check = LogCheck(store, name, judging.ring, heads, own=own, shared=shared)
             check.run()
             yield check
         return
+    watch = getattr(store, "read_elsewhere", None)
     proven = Proven(shared.check)
     shared.check = proven.check
     with SideBySide(store, names, jobs=jobs) as ahead:
@@ -164,6 +206,8 @@ def _judged(
                 if part is None or not judge_part(check, part, proven):
                     for event in check.scan.read(step):
                         check.take(event)
+                elif watch is not None:
+                    watch(part.state.good)
                 if check.scan.broken:
                     ahead.skip(name)
                     break

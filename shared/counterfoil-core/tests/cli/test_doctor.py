@@ -115,7 +115,7 @@ def test_init_does_not_change_settings_that_are_there(cli: Any) -> None:
     path.write_text('evidence = "here"\n')
     done = cli("init", "elsewhere")
     assert done.returncode == 2
-    assert "CF-CLI-072" in done.stderr
+    assert "CF-CLI-082" in done.stderr
     assert path.read_text() == 'evidence = "here"\n'
     found = cli.json("init")
     assert (found["evidence"], found["made"]) == ("here", False)

@@ -33,5 +33,5 @@ def test_what_does_not_go_together(cli: Any, desk: Any) -> None:
     for words in (("--deep", desk.evidence), ("--deep", "--cyclonedx"), ("--deep", "--run", "last")):
         done = cli("environment", *words)
         assert done.returncode == 2
-        assert "CF-CLI-070" in done.stderr
+        assert "CF-CLI-080" in done.stderr
     assert "CF-CLI-011" in cli("environment", desk.evidence, "--run", "77").stderr

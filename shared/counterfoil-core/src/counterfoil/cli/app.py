@@ -10,16 +10,21 @@ import typer
 
 from counterfoil._version import __version__
 from counterfoil.cli import (
+    bundle,
     demo,
+    diff,
     digest,
     doctor,
     environment,
+    export,
     graph,
     handoffs,
     init,
     keys,
     log,
     output,
+    policy,
+    scrub,
     show,
     verify,
 )
@@ -82,15 +87,26 @@ def _build() -> typer.Typer:
     app.command("show")(show.show)
     app.command("graph")(graph.graph)
     app.command("handoffs")(handoffs.handoffs)
+    app.command("bundle")(bundle.bundle)
+    app.command("diff")(diff.diff)
     app.command("digest")(digest.digest)
     app.command("doctor")(doctor.doctor)
     app.command("environment")(environment.environment)
+    app.command("export")(export.export)
+    app.command("scrub")(scrub.scrub)
     group = typer.Typer(invoke_without_command=True, callback=keys.keys, **options)
     group.command("show")(keys.show)
     group.command("pin")(keys.pin)
     group.command("unpin")(keys.unpin)
     group.command("forget")(keys.forget)
     app.add_typer(group, name="keys")
+    trust = typer.Typer(invoke_without_command=True, callback=policy.policy, **options)
+    trust.command("init")(policy.init)
+    trust.command("show")(policy.show)
+    trust.command("check")(policy.check)
+    trust.command("sign")(policy.sign)
+    trust.command("allow")(policy.allow)
+    app.add_typer(trust, name="policy")
     app.command("demo")(demo.demo)
     return app
 

@@ -53,7 +53,7 @@ def environment(
     if deep_check and (recorded or as_cyclonedx):
         raise ConfigError(
             "--deep looks at the files installed here",
-            code="CF-CLI-070",
+            code="CF-CLI-080",
             where="--deep",
             hint="leave E, --run and --cyclonedx out",
         )
@@ -102,7 +102,7 @@ def _recorded(source: Source, wanted: str | None) -> tuple[dict[str, Any], float
     about = None if chosen is None else source.value(chosen[0])
     if chosen is None or type(about) is not dict or type(about.get("environment")) is not dict:
         raise ConfigError(
-            "no environment was recorded for this run", code="CF-CLI-071", where=wanted or "last"
+            "no environment was recorded for this run", code="CF-CLI-081", where=wanted or "last"
         )
     return about["environment"], chosen[1]
 

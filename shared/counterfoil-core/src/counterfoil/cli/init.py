@@ -49,7 +49,7 @@ def init(
     if found is not None and (found.evidence, found.durability) != (wanted.evidence, wanted.durability):
         raise ConfigError(
             f"{_FILE} is there and says something else",
-            code="CF-CLI-072",
+            code="CF-CLI-082",
             where=_FILE,
             hint="change it by hand",
         )

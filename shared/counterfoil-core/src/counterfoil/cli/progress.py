@@ -20,8 +20,11 @@ PATIENCE: Final = 1.0
 class WatchedStore(FolderStore):
     """A folder of evidence that shows how much of it has been read; ``done`` takes the bar away again."""
 
-    def __init__(self, root: Path) -> None:
+    by_path = True
+
+    def __init__(self, root: Path, *, passes: int = 1) -> None:
         super().__init__(root)
+        self._passes = passes
         self._began = time.monotonic()
         self._progress: Progress | None = None
         self._task: Any = None
@@ -33,6 +36,11 @@ class WatchedStore(FolderStore):
         file = super().open_segment(log, number)
         return cast("BinaryIO", _Counted(file, self)) if self._shown else file
 
+    def read_elsewhere(self, size: int) -> None:
+        """``size`` bytes were read by another process."""
+        if self._shown:
+            self.count(size)
+
     def count(self, size: int) -> None:
         """``size`` more bytes were read."""
         self._read += size
@@ -42,6 +50,7 @@ class WatchedStore(FolderStore):
             total = sum(
                 self.segment_size(log, number) for log in self.logs() for number in self.segments(log)
             )
+            total *= self._passes
             columns = (TextColumn("reading"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
             self._progress = Progress(*columns, console=Console(file=sys.stderr), transient=True)
             self._task = self._progress.add_task("reading", total=total)
