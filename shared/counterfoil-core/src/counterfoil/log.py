@@ -69,10 +69,10 @@ class LogScan:
 
     def events(self) -> Iterator[Event]:
         """Entries, blobs, checkpoints and problems in file order; stops at the first problem that breaks the chain."""
-        if told := getattr(
-            self.store, "events", None
-        ):  # a place without segments tells what it holds by itself
-            yield from told(self.log)
+        if told := getattr(self.store, "events", None):
+            for event in told(self.log):  # a place without segments tells what it holds by itself
+                self.covered = event.size if isinstance(event, CheckpointSeen) else self.covered
+                yield event
             return
         numbers = self.store.segments(self.log)
         openings = self._openings(numbers)

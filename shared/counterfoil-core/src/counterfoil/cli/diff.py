@@ -40,7 +40,7 @@ def diff(
     json: Json = False,
     debug: Debug = False,
 ) -> int:
-    """Compare two runs: prompts, tools, models, parameters, answers, handoffs.
+    """Compare two runs, step by step.
 
     \b
     Examples:
@@ -49,7 +49,8 @@ def diff(
       counterfoil diff before/ after/            the last run of each
       counterfoil diff run.bundle evidence/ --run last
 
-    Steps are compared by their address, values by their digest. Equal content roots are a bit-exact repetition.
+    Prompts, tools, models, parameters, answers and handoffs: steps are compared by address, values by digest.
+    Equal content roots are a bit-exact repetition.
     What the two ran on (packages, variables) is listed too and decides nothing. Nothing is verified here.
     With --json: equal, left, right, first, differences, environment.
     Exit codes: 0 equal, 1 different, 2 usage.
