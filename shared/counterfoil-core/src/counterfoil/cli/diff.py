@@ -17,6 +17,8 @@ from counterfoil.valuediff import MISSING, Change, text_lines
 __all__ = ["diff"]
 
 _SHOWN: Final = 300
+_LISTED: Final = 40
+"""Differences told as lines: what comes later mostly follows from what came first."""
 _STYLES: Final = {"-": "red", "+": "green", "@": "cyan"}
 
 
@@ -155,12 +157,15 @@ def _print(found: Comparison, lines: int) -> None:
         output.out(f"first    {_head(first)}")
     elif not found.equal:
         output.out("first    the steps are equal; only their addresses differ")
-    for one in found.differences:
+    for one in found.differences[:_LISTED]:
         output.out()
         output.out(output.paint(f"{one.kind:<8}", "bold") + f" {_head(one, kind=False)}")
         if one.problem:
             output.out(f"  its value cannot be read: {output.clean(one.problem)}")
         _changes(one.changes, lines)
+    if len(found.differences) > _LISTED:
+        output.out()
+        output.out(f"{len(found.differences) - _LISTED} more differences follow; --json lists all")
     if found.environment or found.problem:
         output.out()
         output.out(output.paint("ran on", "bold") + " (decides nothing)")
