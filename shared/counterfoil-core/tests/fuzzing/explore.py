@@ -89,7 +89,11 @@ def _atheris(name: str, seconds: int) -> NoReturn:
         "dict": words,
         "artifact_prefix": f"{folder.parent}{os.sep}",
     }
-    atheris.Setup([sys.argv[0], str(folder), *(f"-{key}={value}" for key, value in options.items())], one, custom_mutator=change)
+    atheris.Setup(
+        [sys.argv[0], str(folder), *(f"-{key}={value}" for key, value in options.items())],
+        one,
+        custom_mutator=change,
+    )
     atheris.Fuzz()
     raise AssertionError("libFuzzer ends the process itself")
 
