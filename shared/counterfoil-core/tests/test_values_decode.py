@@ -146,9 +146,15 @@ def _extend(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
 
 
 VALUES = st.recursive(SCALARS, _extend, max_leaves=8)
-SETTINGS = settings(
-    max_examples=1500, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck)
-)
+
+
+def tried(count: int) -> Any:
+    return settings(
+        max_examples=count, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck)
+    )
+
+
+FEW, MANY = tried(100), tried(5000)
 
 
 @FEW
@@ -192,8 +198,8 @@ JSON = st.recursive(
         st.lists(inner, max_size=3)
         | st.dictionaries(
             st.sampled_from(
-                "a value type $int $num $str $map $bytes $tuple $set $frozenset $decimal $datetime $fraction $uuid $range "
-                "$slice $path zone fold $deque maxlen $ordereddict $pattern flags $constant $memoryview format shape "
+                "a value type $int $num $str $map $bytes $tuple $set $frozenset $decimal $datetime $fraction "
+                "$uuid $range $slice $path zone fold $deque maxlen $ordereddict $pattern flags $constant $memoryview format shape "
                 "$timedelta $timezone name $zoneinfo $complex $time $date $namespace $ipaddress $bytearray $msg".split()
             ),
             inner,
