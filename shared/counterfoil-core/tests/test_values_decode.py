@@ -199,8 +199,9 @@ JSON = st.recursive(
         | st.dictionaries(
             st.sampled_from(
                 "a value type $int $num $str $map $bytes $tuple $set $frozenset $decimal $datetime $fraction "
-                "$uuid $range $slice $path zone fold $deque maxlen $ordereddict $pattern flags $constant $memoryview format shape "
-                "$timedelta $timezone name $zoneinfo $complex $time $date $namespace $ipaddress $bytearray $msg".split()
+                "$uuid $range $slice $path zone fold $deque maxlen $ordereddict $pattern flags $constant $memoryview "
+                "format shape $timedelta $timezone name $zoneinfo $complex $time $date $namespace $ipaddress "
+                "$bytearray $msg".split()
             ),
             inner,
             max_size=3,
