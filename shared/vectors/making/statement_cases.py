@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
-from making import formats
+from making import formats, trust_cases
 from making.formats import b64, jcs, sha256
 from making.logs import ACTOR, AT, IDENTITY, KEYS, LOG, PEER, RUN, STRANGER
 
@@ -30,6 +30,7 @@ HANDOFF: Final[dict[str, Any]] = {
 }
 ORIGIN: Final = f"{IDENTITY.keyid}/{LOG}"
 HEAD: Final = {"origin": ORIGIN, "root": "a" * 64, "size": 7}
+AUTHORITY: Final = {"allow": ["repo:read"], "expires": ISSUED + 1, "maxDepth": 0}
 RECEIPT: Final[dict[str, Any]] = {
     "checks": ["signature", "statement"],
     "handoff": "9" * 64,
@@ -53,6 +54,12 @@ def statements() -> list[dict[str, Any]]:
     full = {
         **HANDOFF,
         "audience": "counter",
+        "authority": {
+            "allow": ["repo:read", "repo:write:tests/*"],
+            "expires": ISSUED + 600_000,
+            "from": "6" * 64,
+            "maxDepth": 3,
+        },
         "call": "c" * 32,
         "content": {
             **CONTENT,
@@ -63,10 +70,13 @@ def statements() -> list[dict[str, Any]]:
         "nonce": "5" * 32,
         "own": HEAD,
         "parents": [{"digest": "7" * 64, "rel": "control"}, {"digest": "8" * 64, "rel": "data"}],
+        "policy": "4" * 64,
         "proof": "countersigned",
+        "purpose": "write unit tests",
         "reason": "the node could read all of these",
         "run": RUN,
         "seen": [{**HEAD, "origin": f"{PEER.keyid}/{'c' * 16}"}],
+        "taint": ["pdf", "web"],
     }
     addresses = [
         {"address": f"invoke_workflow:team/step:n{number:02d}@1", "rel": "control"} for number in range(17)
@@ -82,8 +92,10 @@ def statements() -> list[dict[str, Any]]:
         "checks": [],
         "nonce": "5" * 32,
         "own": HEAD,
+        "policy": "4" * 64,
         "reason": "CF-HANDOFF-015 expired",
         "run": RUN,
+        "seen": [{**HEAD, "origin": f"{PEER.keyid}/{'c' * 16}"}],
         "status": "refused",
     }
     both = {"digest": {**SUBJECT["digest"], "sha256": sha256(PAYLOAD)}, "name": "payload"}
@@ -130,6 +142,10 @@ def refused_statements() -> list[dict[str, Any]]:
     def content(**changes: Any) -> bytes:
         return made({**HANDOFF, "content": {**CONTENT, **changes}})
 
+    def authority(**changes: Any) -> bytes:
+        return made({**HANDOFF, "authority": {**AUTHORITY, **changes}})
+
+    without_end = {name: value for name, value in AUTHORITY.items() if name != "expires"}
     value = json.loads(good)
     deep: Any = 1
     for _ in range(15):
@@ -197,6 +213,23 @@ def refused_statements() -> list[dict[str, Any]]:
         ("issued before 1970", made({**HANDOFF, "issued": -1}), "CF-STMT-005"),
         ("a nonce of 16 digits", made({**HANDOFF, "nonce": "5" * 16}), "CF-STMT-005"),
         ("a head of size 0", made({**HANDOFF, "own": {**HEAD, "size": 0}}), "CF-STMT-005"),
+        ("17 heads seen", made({**HANDOFF, "seen": [HEAD] * 17}), "CF-STMT-005"),
+        ("taints in another order", made({**HANDOFF, "taint": ["web", "pdf"]}), "CF-STMT-005"),
+        ("a taint twice", made({**HANDOFF, "taint": ["web", "web"]}), "CF-STMT-005"),
+        ("an empty taint", made({**HANDOFF, "taint": [""]}), "CF-STMT-005"),
+        ("authority without an end", made({**HANDOFF, "authority": without_end}), "CF-STMT-005"),
+        ("authority for nothing", authority(allow=[]), "CF-STMT-005"),
+        ("capabilities in another order", authority(allow=["b", "a"]), "CF-STMT-005"),
+        ("a capability with a star in the middle", authority(allow=["repo:*:x"]), "CF-STMT-005"),
+        ("a capability with dots", authority(allow=["repo:../x"]), "CF-STMT-005"),
+        ("authority to be handed on 65 times", authority(maxDepth=65), "CF-STMT-005"),
+        ("authority from a name", authority(**{"from": "planner"}), "CF-STMT-005"),
+        (
+            "a receipt with authority",
+            made({**RECEIPT, "authority": AUTHORITY}, RECEIVED, "receipt"),
+            "CF-STMT-005",
+        ),
+        ("a policy", made({}, kind="policy"), "CF-STMT-004"),
         ("an unknown status", made({**RECEIPT, "status": "read"}, RECEIVED, "receipt"), "CF-STMT-005"),
         ("a receipt for a handoff's members", made(HANDOFF, SUBJECT, "receipt"), "CF-STMT-005"),
         (
@@ -352,4 +385,5 @@ def build() -> dict[str, Any]:
         "refused_envelopes": refused_envelopes(),
         "refused_statements": refused_statements(),
         "statements": statements(),
+        **trust_cases.build(),
     }

@@ -15,7 +15,7 @@ from counterfoil.errors import CounterfoilError, LogError, NoteError
 from counterfoil.findings import Finding, Verdict
 from counterfoil.stores import FolderStore
 
-__all__ = ["Continuation", "continues", "not_in_a_bundle", "parse_checkpoint", "prove"]
+__all__ = ["Continuation", "continues", "parse_checkpoint", "prove"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,18 +105,6 @@ def continues(store: FolderStore, checks: dict[str, LogCheck], data: bytes | str
         return Finding(exc.code, exc.where or name, exc.message, exc.hint or "", verdict)
     except CounterfoilError as exc:
         return _not(kept, f"its first entries are others ({exc.message})")
-
-
-def not_in_a_bundle(data: bytes | str) -> Finding:
-    """What a bundle has to say about a kept checkpoint: nothing, for it holds a part of the log only."""
-    _, kept = parse_checkpoint(data)
-    return Finding(
-        "CF-VERIFY-009",
-        kept.origin,
-        "a bundle cannot tell whether its log continues a checkpoint: it holds a part of the log",
-        "verify the evidence that it was cut from against this checkpoint",
-        "cannot-tell",
-    )
 
 
 def _not(kept: notes.Checkpoint, why: str) -> Finding:

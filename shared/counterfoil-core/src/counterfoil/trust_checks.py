@@ -117,7 +117,10 @@ def judge(
         isinstance(predicate, statements.Handoff) and predicate.proof == "recorded"
     )
     key = identity if isinstance(predicate, statements.Binding) or inside else predicate.sender.key
-    said = _judged(policy.judge(key, predicate.issued))
+    worth = policy.judge(key, predicate.issued)
+    if worth == "unknown" and key == identity:
+        return  # the log itself is by a key that is not known here, which is told of the whole of it
+    said = _judged(worth)
     if said is None and isinstance(predicate, statements.Handoff) and inside:
         actor = predicate.sender.key
         said = _judged(policy.judge(actor, predicate.issued)) if policy.lists(actor) else None

@@ -16,7 +16,8 @@ from counterfoil import keys, trust
 from counterfoil.bundles.store import BundleStore
 from counterfoil.bundles.verifying import verify_bundle
 from counterfoil.checks import LogCheck
-from counterfoil.continuing import Continuation, continues, not_in_a_bundle, parse_checkpoint
+from counterfoil.choosing import moved_with
+from counterfoil.continuing import Continuation, continues, parse_checkpoint
 from counterfoil.dsse import Check
 from counterfoil.errors import CounterfoilError, StoreError
 from counterfoil.findings import EXIT_CODES, Finding, Verdict, Verification
@@ -55,14 +56,14 @@ def verify(
         parse_checkpoint(note)
     reader = read(evidence)
     ring = keyring if isinstance(keyring, keys.Keyring) else keys.Keyring.load(keyring)
-    if isinstance(reader.store, BundleStore):
-        judged = verify_bundle(reader.store.root, ring)
-        judged.findings += [not_in_a_bundle(note) for note in checkpoints]
-        return judged
     with contextlib.nullcontext() if full else Signatures() as known:
         judging = Judging(ring, check=None if known is None else known.check)
         if policy is not None:
             judging.believe(policy)
+        if isinstance(reader.store, BundleStore):
+            out = Verification()
+            verify_bundle(reader.store.root, judging.ring, out, shared=judging.begin(out), kept=checkpoints)
+            return out
         return settled(reader.store, judging, run, checkpoints).result
 
 
@@ -233,14 +234,10 @@ def _absent(
 ) -> Iterator[Finding]:
     if partial:
         return
-    # Logs that stand here were written in a place that is no longer theirs: it was moved here, with all that was in it.
-    moved = {head.evidence for origin, head in heads.items() if origin.rpartition("/")[2] in names} - {""}
+    moved = moved_with(store, heads)
     for origin, head in sorted(heads.items()):
         name = origin.rpartition("/")[2]
-        if name in names:
-            continue
-        elsewhere = head.evidence in moved and not os.path.lexists(os.path.join(head.evidence, name))
-        if head.evidence in store.names or elsewhere:
+        if name not in names and (head.evidence in store.names or head in moved):
             entries = "1 entry" if head.size == 1 else f"{head.size} entries"
             yield Finding(
                 "CF-VERIFY-003",
