@@ -40,7 +40,7 @@ def diff(
     json: Json = False,
     debug: Debug = False,
 ) -> int:
-    """Compare two runs: prompts, tools, models, parameters, answers, handoffs.
+    """Compare two runs: prompts, tools, models, answers, handoffs.
 
     \b
     Examples:
