@@ -270,10 +270,28 @@ def test_the_setting(user: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     with user.inside() as log:
         assert log.policy is not None
         assert log.policy.content.name == "test"
-    user.close()
     place.write_bytes(b"{}")
     with pytest.raises(TrustError, match="CF-TRUST-002"):
         user.seal()
+    user.close()
+    with pytest.raises(TrustError, match="CF-TRUST-002"):
+        user.seal()
+
+
+def test_a_new_version_counts_without_a_restart(user: Any, admin: Any, tmp_path: Path) -> None:
+    place = tmp_path / "policy.json"
+    first = user.policy_of(admin)
+    place.write_bytes(first)
+    user.policy = place
+    user.accept(admin.seal(to="user"))
+    lost = admin.listed(status="compromised", since=0)
+    listed = sorted([user.listed(), lost], key=lambda one: str(one["key"]))
+    place.write_bytes(user.policy_of(admin, version=2, previous=digest(first), keys=listed))
+    assert user.refuses(admin.seal(to="user")) == "CF-HANDOFF-020"
+    for gone in (lambda: place.write_bytes(first), place.unlink):
+        gone()
+        with pytest.raises(TrustError):
+            user.accept(admin.seal(to="user"))
 
 
 def test_a_policy_that_is_not_believed_turns_nothing_off(user: Any, admin: Any) -> None:

@@ -20,8 +20,8 @@ from counterfoil.errors import CounterfoilError, KeyringError
 __all__ = ["PeerHead", "Peers", "contradiction"]
 
 KEPT: Final = 1024
-TOLD: Final = 16
-"""Heads of one actor's logs told back to it at most."""
+TOLD: Final = 4
+"""Heads of one actor's logs told back to it at most: a handoff has to fit into a header."""
 _VERSION: Final = 0
 _MAX_BYTES: Final = 128 * 1024
 _FILE: Final = re.compile(r"[0-9a-f]{32}\.json")
