@@ -11,15 +11,29 @@ import subprocess
 import sys
 import textwrap
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+# importlib mode puts no folder on the path: this makes the kit (forging) importable.
+sys.path.append(str(Path(__file__).resolve().parent))
+
 import counterfoil
-from counterfoil import autostart, canonical, context, keys, plugins, policy_form, statements, values, verify
+from counterfoil import (
+    _walk,
+    autostart,
+    canonical,
+    context,
+    keys,
+    plugins,
+    policy_form,
+    statements,
+    values,
+    verify,
+)
 from counterfoil.dsse import Envelope
 from counterfoil.errors import HandoffRefusedError
 from counterfoil.findings import Verification
@@ -97,9 +111,12 @@ class Lab:
         environment["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
         return environment | more
 
-    def start(self, code: str, *arguments: object, **more: str) -> subprocess.Popen[str]:
-        """A child process that runs ``code`` with the evidence folder as first argument."""
-        command = [sys.executable, "-c", textwrap.dedent(code), str(self.evidence), *map(str, arguments)]
+    def start(
+        self, code: str, *arguments: object, before: Sequence[str] = (), **more: str
+    ) -> subprocess.Popen[str]:
+        """A child process that runs ``code`` with the evidence folder as first argument, by the command ``before``."""
+        words = [sys.executable, "-c", textwrap.dedent(code), str(self.evidence), *map(str, arguments)]
+        command = [*before, *words]
         return subprocess.Popen(
             command,
             env=self.environment(**more),
@@ -110,9 +127,11 @@ class Lab:
             text=True,
         )
 
-    def python(self, code: str, *arguments: object, timeout: float = 60, **more: str) -> str:
+    def python(
+        self, code: str, *arguments: object, before: Sequence[str] = (), timeout: float = 60, **more: str
+    ) -> str:
         """As ``start``, waited for; must end well; what it printed."""
-        child = self.start(code, *arguments, **more)
+        child = self.start(code, *arguments, before=before, **more)
         out, err = child.communicate(timeout=timeout)
         assert child.returncode == 0, err
         return out
@@ -366,9 +385,9 @@ def no_plugins(monkeypatch: pytest.MonkeyPatch) -> plugins.Plugins:
 @pytest.fixture
 def forms() -> Iterator[None]:
     """Forms that the test registers with ``values`` are gone afterwards."""
-    before = dict(values._registered)
+    before = dict(_walk.registered)
     yield
-    values._registered.clear()
-    values._registered.update(before)
-    values._dispatch.clear()
+    _walk.registered.clear()
+    _walk.registered.update(before)
+    _walk.dispatch.clear()
     values._messages.clear()

@@ -318,14 +318,23 @@ def test_a_writer_thread_that_dies_keeps_nobody_waiting(lab: Any, monkeypatch: p
         raise SystemExit
 
     monkeypatch.setattr(writer.Writer, "_commit", die)
+    dead = recorder.open()
     some(recorder)
     assert not recorder.flush(timeout=20)
-    assert recorder.open().error.code == "CF-LOG-033"
+    assert dead.error.code == "CF-LOG-033"
     some(recorder)
     assert not recorder.flush(timeout=20)
-    recorder.close()
     assert recorder.losses > 40
-    assert lab.verify().verdict in ("intact", "incomplete")
+    # Another writer takes its place, and the losses are told in the log.
+    monkeypatch.undo()
+    monkeypatch.setattr("counterfoil.intake._REOPEN", 0.0)
+    wait(lambda: recorder._open() is not None)
+    made = some(recorder)
+    recorder.close()
+    result = lab.verify()
+    assert (result.verdict, result.counts["logs"]) == ("incomplete", 1)
+    assert result.counts["losses"] > 40
+    assert set(made) <= digests(lab.evidence)
 
 
 LIMITED = """

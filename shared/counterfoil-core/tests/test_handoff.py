@@ -558,10 +558,10 @@ def test_an_envelope_as_big_as_allowed_breaks_no_log(sides: tuple[Side, Side]) -
     """Anybody on the way may add signatures that nobody checks; the receiver's log must hold it all the same."""
     sender, receiver = sides
     body = sender.seal("x").to_dict()
-    room = 64 * 1024 - len(Envelope.parse(body).to_bytes()) - 60
+    room = 65_000 - len(Envelope.parse(body).to_bytes()) - 60
     junk = base64.b64encode(bytes(room * 3 // 4 // 3 * 3 - 30)).decode()
     big = Envelope.parse(body | {"signatures": [*body["signatures"], {"keyid": "junk", "sig": junk}]})
-    assert len(big.to_bytes()) > 65_000
+    assert len(big.to_bytes()) > 64_900
     receiver.accept(big, "x")
     result = receiver.verdict()
     assert (result.verdict, result.findings) == ("intact", [])

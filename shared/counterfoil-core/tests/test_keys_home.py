@@ -20,7 +20,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 import counterfoil
-from counterfoil import _home, keys
+from counterfoil import _home, _locks, keys
 from counterfoil.errors import KeyringError, WeakKeyError
 from counterfoil.keys import Keyring, PublicKey, SigningKey
 
@@ -275,7 +275,8 @@ def test_a_file_system_without_hard_links(home: Path, monkeypatch: pytest.Monkey
 
 def test_a_full_disk_leaves_nothing_behind(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(fd: int) -> None:
-        raise OSError(28, "No space left on device")
+        if stat.S_ISREG(os.fstat(fd).st_mode):
+            raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", full)
     assert code_of(keys.load_or_create_identity) == "CF-KEYS-008"
@@ -575,8 +576,8 @@ def test_pins_of_processes_at_one_time_are_all_kept(home: Path) -> None:
 
 
 def test_a_lock_held_too_long(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_home, "_LOCK_SECONDS", 0.0)
-    with _home.locked():
+    monkeypatch.setattr(_locks, "_LOCK_SECONDS", 0.0)
+    with _locks.locked():
         assert code_of(Keyring.load().pin, NAME) == "CF-KEYS-009"
     Keyring.load().pin(NAME)
 
@@ -640,12 +641,49 @@ def test_heads_that_cannot_be_kept(wrong: dict[str, Any], home: Path) -> None:
     assert not home.exists()
 
 
+@pytest.mark.parametrize("left", [b"", bytes(1), bytes(223)], ids=len)
+def test_what_a_power_failure_leaves_of_a_head_is_no_head(home: Path, left: bytes) -> None:
+    """Heads are replaced without a sync: the name may be on disk before the bytes are."""
+    keys.remember_head("o", **HEAD)
+    (path,) = (home / "heads").glob("*.json")
+    path.write_bytes(left)
+    assert (keys.remembered_head("o"), keys.remembered_heads()) == (None, {})
+    kept = keys.remember_head("o", **HEAD)
+    assert keys.remembered_heads() == {"o": kept}
+
+
+def test_a_damaged_head_keeps_nobody_from_recording(lab: Any) -> None:
+    """Its log is left alone, for what should be there of it cannot be told; other logs and other places go on."""
+    lab.record()
+    (path,) = (lab.home / "heads").glob("*.json")
+    good = path.read_bytes()
+    path.write_bytes(good[:100])
+    lab.record()
+    lab.record(evidence=lab.root / "another")
+    assert lab.verify(lab.root / "another").verdict == "cannot-tell"
+    result = lab.verify()
+    assert (result.verdict, result.counts["logs"]) == ("cannot-tell", 2)
+    assert {finding.code for finding in result.findings} == {"CF-KEYS-040"}
+    path.write_bytes(good)
+    assert lab.verify().verdict == "intact"
+
+
+def test_what_killed_processes_left_of_heads_is_swept(home: Path) -> None:
+    keys.remember_head("o", **HEAD)
+    old, new = home / "heads" / ".a.json.0123.tmp", home / "heads" / ".b.json.4567.tmp"
+    for path in (old, new):
+        path.write_bytes(b"{")
+    os.utime(old, (1, 1))
+    keys.sweep_heads()
+    assert (old.exists(), new.exists()) == (False, True)
+    assert list(keys.remembered_heads()) == ["o"]
+
+
 def test_a_damaged_head_is_not_passed_over(home: Path) -> None:
     keys.remember_head("o", **HEAD)
     [path] = (home / "heads").iterdir()
     good = path.read_bytes()
     broken = [
-        b"",
         good[:-1],
         good + b"\n",
         good.replace(b'"size":10', b'"size":"10"'),

@@ -78,7 +78,15 @@ def statements() -> list[dict[str, Any]]:
         "seen": [{**HEAD, "origin": f"{PEER.keyid}/{'c' * 16}"}],
         "taint": ["pdf", "web"],
     }
-    many = {**HANDOFF, "parentSet": {"count": 17, "sha256": "b" * 64, "size": 1649}}
+    addresses = [
+        {"address": f"invoke_workflow:team/step:n{number:02d}@1", "rel": "control"} for number in range(17)
+    ]
+    wide = {"count": 17, "sha256": sha256(jcs(addresses))}
+    many = {
+        **HANDOFF,
+        "content": {**CONTENT, "parentSet": wide},
+        "parentSet": {"count": 17, "sha256": "b" * 64, "size": 1649},
+    }
     refused = {
         **RECEIPT,
         "checks": [],
@@ -245,13 +253,26 @@ def envelopes() -> list[dict[str, Any]]:
     assert url["payload"] != normal["payload"]
     more = {**normal, "alg": "none", "signatures": [{**normal["signatures"][0], "cert": "x"}]}
     turned = {**two, "signatures": two["signatures"][::-1]}
+    longest = filled(formats.envelope(payload, IDENTITY), 65_000)
     listed = [
         ("white space", json.dumps(normal, indent=1), normal),
         ("base64url", json.dumps(url), normal),
         ("unknown members", json.dumps(more), normal),
         ("signatures in another order", json.dumps(turned), two),
+        ("65,000 bytes in normal form", json.dumps(longest), longest),
     ]
     return [{"envelope": text, "name": name, "normal": jcs(form).decode()} for name, text, form in listed]
+
+
+def filled(envelope: dict[str, Any], size: int) -> dict[str, Any]:
+    """The envelope with one more signature, so that its JCS form has this many bytes."""
+    (signature,) = envelope["signatures"]
+    for keyid in ("z", "zz", "zzz", "zzzz"):
+        more = {"keyid": keyid, "sig": ""}
+        room = size - len(jcs({**envelope, "signatures": [signature, more]}))
+        if room % 4 == 0:
+            return {**envelope, "signatures": [signature, {**more, "sig": "QUFB" * (room // 4)}]}
+    raise AssertionError(size)
 
 
 def refused_envelopes() -> list[dict[str, Any]]:
@@ -301,6 +322,8 @@ def refused_envelopes() -> list[dict[str, Any]]:
         ("a carried key that is too long", one(spki="A" * 257), "CF-DSSE-005"),
         ("a carried key that is no base64", one(spki="?"), "CF-DSSE-004"),
         ("larger than 64 KiB", with_(payload="QUFB" * 16385), "CF-DSSE-001"),
+        ("larger than 64 KiB by white space", with_() + " " * 65_536, "CF-DSSE-001"),
+        ("65,001 bytes in normal form", jcs(filled(normal, 65_001)).decode(), "CF-DSSE-001"),
     ]
     other = formats.statement("handoff", SUBJECT, {**HANDOFF, "exact": False})
     weak = {"keyid": STRANGER.keyid, "sig": b64(sign(formats.pae(payload)))}

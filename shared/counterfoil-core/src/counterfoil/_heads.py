@@ -11,12 +11,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
-from counterfoil import _home, canonical
+from counterfoil import _folders, _home, _locks, canonical
 from counterfoil.errors import CanonicalError, KeyringError
 
 _VERSION: Final = 0
 _MAX_BYTES: Final = 16 * 1024
 _MAX_TEXT: Final = 4096
+_MALFORMED: Final = "CF-KEYS-040"
 _ROOT: Final = re.compile(r"[0-9a-f]{64}")
 _FILE: Final = re.compile(r"[0-9a-f]{32}\.json")
 _MEMBERS: Final = {"evidence", "offset", "origin", "root", "segment", "size", "version"}
@@ -43,10 +44,12 @@ def remember_head(
     segment: int | str,
     offset: int,
     sync: bool = True,
+    patience: float | None = None,
 ) -> Head:
     """Keeps a head (root as 32 bytes or in hex) unless a larger one is kept; returns the one kept now.
 
     ``sync=False`` leaves the moment of writing to the operating system: a crash may forget the newest head.
+    ``patience``: seconds to wait for another process that holds the home's lock, ten unless given.
 
     Raises:
         KeyringError: CF-KEYS-041: an argument cannot be kept; CF-KEYS-042: another root of the same size is
@@ -61,7 +64,7 @@ def remember_head(
     folder = _home.home() / "heads"
     _home.make_private_dir(folder)
     path = _path(origin)
-    with _home.locked():
+    with _locks.locked(seconds=patience):
         old = _read(path)
         if old is not None:
             if old.size == size and old.root != text:
@@ -87,8 +90,8 @@ def remembered_head(origin: str) -> Head | None:
     return _read(_path(origin))
 
 
-def remembered_heads() -> dict[str, Head]:
-    """All heads kept, by origin.
+def remembered_heads(*, damaged: set[str] | None = None) -> dict[str, Head]:
+    """All heads kept, by origin; with ``damaged`` the names of malformed files are put there and do not raise.
 
     Raises:
         KeyringError: CF-KEYS-040: a file is malformed; and those of the home.
@@ -111,10 +114,21 @@ def remembered_heads() -> dict[str, Head]:
     for name in names:
         # Other names are what a killed process left of a file it was writing.
         if _FILE.fullmatch(name):
-            head = _read(folder / name)
+            try:
+                head = _read(folder / name)
+            except KeyringError as exc:
+                if damaged is None or exc.code != _MALFORMED:
+                    raise
+                damaged.add(name)
+                continue
             if head is not None:
                 heads[head.origin] = head
     return heads
+
+
+def sweep_heads() -> None:
+    """Remove what killed processes left of heads they were writing."""
+    _folders.sweep(_home.home() / "heads")
 
 
 def forget_head(origin: str) -> bool:
@@ -140,8 +154,13 @@ def forget_head(origin: str) -> bool:
     return True
 
 
+def head_name(origin: str) -> str:
+    """The name of the file that keeps a log's head."""
+    return f"{_home.name_of(origin)}.json"
+
+
 def _path(origin: str) -> Path:
-    return _home.home() / "heads" / f"{_home.name_of(origin)}.json"
+    return _home.home() / "heads" / head_name(origin)
 
 
 def _fits(head: Head) -> bool:
@@ -187,8 +206,8 @@ def _bytes(head: Head) -> bytes:
 
 def _read(path: Path) -> Head | None:
     data = _home.read_file(path, limit=_MAX_BYTES, secret=False)
-    if data is None:
-        return None
+    if data is None or not data.strip(b"\0"):
+        return None  # what a power failure leaves of a file that was replaced and not synced
     try:
         content = canonical.loads_canonical(data, max_depth=1, max_bytes=_MAX_BYTES)
     except CanonicalError as exc:
@@ -214,7 +233,7 @@ def _head_of(content: Any) -> Head | None:
 def _refuse(path: Path, why: str) -> NoReturn:
     raise KeyringError(
         f"a remembered head is malformed: {why}",
-        code="CF-KEYS-040",
+        code=_MALFORMED,
         where=str(path),
         hint="compare the log with its other copies, then remove the file",
     ) from None

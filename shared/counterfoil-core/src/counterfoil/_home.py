@@ -6,26 +6,19 @@ interpreter starts, so that an application that changes HOME later cannot end up
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import os
 import secrets
 import stat
-import sys
-import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, NoReturn
 
 from platformdirs import user_data_dir
 
+from counterfoil._folders import make_folders, sync_folder
 from counterfoil.errors import KeyringError
 
-if sys.platform != "win32":
-    import fcntl
-
 _POSIX: Final = os.name == "posix"
-_LOCK_SECONDS: Final = 10.0
 _OTHERS_WRITE: Final = 0o022
 _OTHERS_ANY: Final = 0o077
 
@@ -94,14 +87,13 @@ def make_private_dir(path: Path) -> None:
     """
     top = home()
     try:
-        top.parent.mkdir(parents=True, exist_ok=True)
-        top.mkdir(mode=0o700, exist_ok=True)
+        make_folders(top)
         if path != top:
-            path.mkdir(mode=0o700, exist_ok=True)
+            make_folders(path)
     except (FileExistsError, NotADirectoryError):
         _refuse_not_folder(path)
     except OSError as exc:
-        _refuse_io("cannot make the folder", path, exc, code="CF-KEYS-002")
+        refuse_io("cannot make the folder", path, exc, code="CF-KEYS-002")
     check_home()
 
 
@@ -119,7 +111,7 @@ def check_home() -> bool:
     except NotADirectoryError:
         _refuse_not_folder(path)
     except OSError as exc:
-        _refuse_io("cannot look at the folder", path, exc, code="CF-KEYS-002")
+        refuse_io("cannot look at the folder", path, exc, code="CF-KEYS-002")
     if not stat.S_ISDIR(status.st_mode):
         _refuse_not_folder(path)
     if _POSIX and (status.st_mode & _OTHERS_WRITE or not _owner_is_trusted(status)):
@@ -146,13 +138,13 @@ def read_file(path: Path, *, limit: int, secret: bool) -> bytes | None:
     except FileNotFoundError:
         return None
     except OSError as exc:
-        _refuse_io("cannot read the file", path, exc)
+        refuse_io("cannot read the file", path, exc)
     try:
         _check_file(path, os.fstat(fd), limit=limit, secret=secret)
         with open(fd, "rb", closefd=False) as file:
             data = file.read(limit + 1)
     except OSError as exc:
-        _refuse_io("cannot read the file", path, exc)
+        refuse_io("cannot read the file", path, exc)
     finally:
         os.close(fd)
     if len(data) > limit:
@@ -200,9 +192,9 @@ def write_file(path: Path, data: bytes, *, sync: bool = True) -> None:
             temporary.unlink(missing_ok=True)
             raise
         if sync:
-            _sync_folder(path.parent)
+            sync_folder(path.parent)
     except OSError as exc:
-        _refuse_io("cannot write the file", path, exc)
+        refuse_io("cannot write the file", path, exc)
 
 
 def create_file(path: Path, data: bytes) -> bool:
@@ -224,9 +216,10 @@ def create_file(path: Path, data: bytes) -> bool:
             os.replace(temporary, path)
         finally:
             temporary.unlink(missing_ok=True)
-        _sync_folder(path.parent)
+        sync_folder(path.parent)
+        sync_folder(path.parent.parent)  # whoever made the folder may have been killed before this
     except OSError as exc:
-        _refuse_io("cannot write the file", path, exc)
+        refuse_io("cannot write the file", path, exc)
     return True
 
 
@@ -235,72 +228,18 @@ def _write_temporary(path: Path, data: bytes, *, sync: bool) -> Path:
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
     fd = os.open(temporary, flags, 0o600)
     try:
-        with open(fd, "wb") as file:
-            file.write(data)
-            file.flush()
+        try:
+            view = memoryview(data)
+            while view:
+                view = view[os.write(fd, view) :]
             if sync:
                 os.fsync(fd)
+        finally:
+            os.close(fd)
     except OSError:
         temporary.unlink(missing_ok=True)
         raise
     return temporary
-
-
-def _sync_folder(path: Path) -> None:
-    if not _POSIX:
-        return
-    fd = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
-
-
-@contextlib.contextmanager
-def locked() -> Iterator[None]:
-    """Holds the home's own lock, so that read, change and write of one process stay together.
-
-    Raises:
-        KeyringError: CF-KEYS-002 to 004, 008; CF-KEYS-009 when another process holds it for ten seconds.
-    """
-    folder = home() / "locks"
-    make_private_dir(folder)
-    path = folder / "home.lock"
-    try:
-        fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
-    except OSError as exc:
-        _refuse_io("cannot open the lock", path, exc)
-    try:
-        if sys.platform != "win32":
-            _take(fd, path)
-        yield
-    finally:
-        if sys.platform != "win32":
-            # A child forked meanwhile holds a copy of the descriptor: closing ours alone would not free the lock.
-            fcntl.flock(fd, fcntl.LOCK_UN)
-        os.close(fd)
-
-
-if sys.platform != "win32":
-
-    def _take(fd: int, path: Path) -> None:
-        end = time.monotonic() + _LOCK_SECONDS
-        while True:
-            try:
-                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                if time.monotonic() > end:
-                    raise KeyringError(
-                        "another process holds the keyring",
-                        code="CF-KEYS-009",
-                        where=str(path),
-                        hint="wait for it, or end it if it hangs",
-                    ) from None
-                time.sleep(0.01)
-            except OSError as exc:
-                _refuse_io("cannot lock", path, exc)
-            else:
-                return
 
 
 def _refuse_not_folder(path: Path) -> NoReturn:
@@ -321,7 +260,7 @@ def _refuse_file(path: Path) -> NoReturn:
     )
 
 
-def _refuse_io(what: str, path: Path, exc: OSError, *, code: str = "CF-KEYS-008") -> NoReturn:
+def refuse_io(what: str, path: Path, exc: OSError, *, code: str = "CF-KEYS-008") -> NoReturn:
     raise KeyringError(
         f"{what}: {exc.strerror or type(exc).__name__}",
         code=code,

@@ -12,7 +12,7 @@ from typing import Final, NoReturn
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from counterfoil import _home
+from counterfoil import _home, _locks
 from counterfoil._ed25519 import SigningKey
 from counterfoil._keyring import Keyring
 from counterfoil.errors import KeyringError
@@ -40,7 +40,7 @@ def load_or_create_identity() -> SigningKey:
         KeyringError: as ``load_identity``; CF-KEYS-009: another process holds the keyring; CF-KEYS-013: the
             key is not the one this home began with; CF-KEYS-020: the keyring is damaged.
     """
-    with _home.locked():
+    with _locks.locked():
         path = _identity_path()
         key = load_identity()
         created = key is None

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NoReturn, Self
 
-from counterfoil import _home, canonical
+from counterfoil import _home, _locks, canonical
 from counterfoil._ed25519 import PublicKey, SigningKey, sha256_hex
 from counterfoil.errors import CanonicalError, KeyringError
 
@@ -181,7 +181,7 @@ class Keyring:
 
     @contextlib.contextmanager
     def _changing(self) -> Iterator[None]:
-        with _home.locked() if self._shared else contextlib.nullcontext():
+        with _locks.locked() if self._shared else contextlib.nullcontext():
             self._read()
             yield
             self._write()

@@ -8,19 +8,19 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import dataclasses
 import hashlib
 import logging
 import os
 import threading
-import time
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
-from counterfoil import canonical, digest, keys, log, notes, records, segments, tree
+from counterfoil import _locks, canonical, digest, keys, log, notes, records, segments, tree
 from counterfoil.choosing import choose
 from counterfoil.errors import CounterfoilError, LogError
 from counterfoil.stores import FolderStore
-from counterfoil.stores.folder import store_error
+from counterfoil.stores.folder import gone, store_error
 
 __all__ = ["BLOB", "ENTRY", "SEGMENT_SIZE", "Appender", "Opening", "Sealed"]
 
@@ -31,6 +31,9 @@ SEEN_MAX: Final = 64
 """Other logs cited inside the session record itself; more are cited as one list by reference."""
 CHUNK: Final = 1 << 20
 """Bytes of items after which a group goes on in another chunk."""
+
+PATIENCE: Final = 1.0
+"""Seconds to wait for a home that another process holds: callers may be waiting for this thread."""
 
 BLOB: Final = 0
 ENTRY: Final = 1
@@ -51,6 +54,7 @@ class Appender:
         self.store = store
         self.identity = identity
         self.error: CounterfoilError | None = None
+        self.gone = False
         self._sealed = sealed
         self._opening = opening
         self._written = 0
@@ -65,6 +69,7 @@ class Appender:
         self._forgetful = self._unremembered = ""
         self._replaced = [] if store.exists() else self._remembered_here()
         store.prepare()
+        keys.sweep_heads()
         chosen = choose(store, identity)
         self.log, self.origin, self._locks, self._others = (
             chosen.name,
@@ -72,11 +77,16 @@ class Appender:
             chosen.locks,
             chosen.others,
         )
+        self._moved = chosen.moved
         self._take(chosen.scan)
 
     def _remembered_here(self) -> list[keys.Head]:
         """Heads of logs that were written in this place, of which nothing is left: the whole folder was removed."""
-        return [head for head in keys.remembered_heads().values() if head.evidence == self.store.uri]
+        return [
+            head
+            for head in keys.remembered_heads(damaged=set()).values()
+            if head.evidence in self.store.names
+        ]
 
     def _take(self, scan: log.LogScan) -> None:
         self._index = scan.index
@@ -92,6 +102,9 @@ class Appender:
             self._head = {"origin": self.origin, "root": found.root.hex(), "size": found.size}
 
     def _describe(self, number: int, good: int) -> dict[str, Any]:
+        with contextlib.suppress(OSError):
+            # What is told of the file must still be so after a power failure.
+            self.store.sync(self.log, number, reread=True)
         hasher = hashlib.sha256()
         with self.store.open_segment(self.log, number) as file:
             while data := file.read(1 << 20):
@@ -115,6 +128,7 @@ class Appender:
             if checkpoint:
                 self._write_checkpoint()
             os.fdatasync(self._fd)
+            self._look_around()
         except Exception as exc:
             self._give_up(exc, before)
             self._blobs.difference_update(new_blobs)
@@ -122,7 +136,7 @@ class Appender:
         self._good = self._offset
         self._session_done = True
         self._suspects.clear()
-        self.error = None
+        self.error = self.error if self.gone else None
         self._written += sum(len(item[-1]) for item in items)
         if checkpoint:
             self._remember()
@@ -130,6 +144,15 @@ class Appender:
             with contextlib.suppress(Exception):
                 self._sealed(done)
         return True
+
+    def _look_around(self) -> None:
+        """Notice that the log was removed or moved away; raises StoreError (CF-STORE-007) when this group is lost."""
+        if self.store.in_place(self.log, self._segment, self._fd):
+            return
+        self.gone = True
+        if os.fstat(self._fd).st_nlink == 0:
+            raise gone(self.store.root / self.log)
+        self.error = gone(self.store.root / self.log)  # moved, and all there: it is ended where it is now
 
     def _pack(
         self, items: list[tuple[Any, ...]], new_blobs: list[str], done: list[tuple[int, str, bytes]]
@@ -179,12 +202,13 @@ class Appender:
             self._fd = -1
         self._fd = self.store.create_segment(self.log, self._segment + 1)
         if len(self._locks) == 1 and (held := self.store.hold(self.log)) is not None:
+            _locks.keep_lock(held)
             self._locks.append(held)
         self._segment += 1
         self._offset = self._good = 0
         self._file_hash = hashlib.sha256()
         self._compressor = segments.Compressor()
-        now = time.time_ns() // 1000
+        now = records.now()
         state = {"tree": {"peaks": [peak.hex() for peak in self._tree.peaks()], "size": self._tree.size}}
         parts: list[bytes] = []
         if recovered:
@@ -260,19 +284,15 @@ class Appender:
                 segment=self._segment,
                 offset=self._offset,
                 sync=self._closed,
+                patience=PATIENCE,
             )
             # The session record, now signed, says what stood here before; those heads no longer belong to this place.
             for old in self._replaced:
-                keys.remember_head(
-                    old.origin,
-                    size=old.size,
-                    root=old.root,
-                    evidence="",
-                    segment=old.segment,
-                    offset=old.offset,
-                    sync=False,
-                )
-            self._replaced = []
+                keys.remember_head(**_placed(old, ""))
+            # What was moved here with this log belongs to this place, also what is no longer in it.
+            for old in self._moved:
+                keys.remember_head(**_placed(old, self.store.uri))
+            self._replaced = self._moved = []
             self._forgetful = ""
         except (CounterfoilError, OSError) as exc:
             # Without the remembered head a cut or older log would look whole here, so the log itself says so, once.
@@ -290,6 +310,7 @@ class Appender:
         elif not isinstance(exc, CounterfoilError):
             exc = LogError(f"cannot write the evidence: {type(exc).__name__}", code="CF-LOG-034", where=where)
         self.error = exc
+        self.gone |= exc.code == "CF-STORE-007" or not os.path.isdir(self.store.root)
         self._index, self._prev, size, peaks, self._covered = before
         self._tree = tree.Tree.from_peaks(size, peaks)
         if self._fd < 0:
@@ -302,3 +323,8 @@ class Appender:
         else:
             self._suspects[self._segment] = self._good
         self._offset = 0
+
+
+def _placed(head: keys.Head, evidence: str) -> dict[str, Any]:
+    """The same head for another place, as ``remember_head`` takes it."""
+    return {**dataclasses.asdict(head), "evidence": evidence, "patience": PATIENCE, "sync": False}

@@ -9,45 +9,72 @@ from __future__ import annotations
 import fcntl
 import os
 import secrets
+import time
 from dataclasses import dataclass
+from typing import Final
 
-from counterfoil import keys, log, notes
+from counterfoil import _locks, keys, log, notes
+from counterfoil._folders import sync_folder
 from counterfoil.errors import CounterfoilError, LogError
 from counterfoil.stores import FolderStore
 
-__all__ = ["Chosen", "choose", "is_live", "unlock"]
+__all__ = ["Chosen", "choose", "is_live", "lock_log", "moved_with", "unlock"]
+
+_TRIES: Final = 4
+_PAUSE: Final = 0.002
 
 
 @dataclass(slots=True)
 class Chosen:
-    """The log, the state to go on from, its locks (file descriptors) and the last notes of the other logs."""
+    """The log, the state to go on from, its locks (file descriptors), the last notes of the other logs, and the heads
+    that are remembered for where the evidence stood before.
+    """
 
     name: str
     origin: str
     scan: log.LogScan
     locks: list[int]
     others: list[tuple[str, bytes]]
+    moved: list[keys.Head]
+
+
+def moved_with(store: FolderStore, heads: dict[str, keys.Head]) -> list[keys.Head]:
+    """Heads of logs that were written in another place, which was moved here with all that was in it.
+
+    A log that still stands in that place was copied from there, and is none of these.
+    """
+    names = store.logs()
+    places = {head.evidence for origin, head in heads.items() if origin.rpartition("/")[2] in names}
+    return [
+        head
+        for origin, head in sorted(heads.items())
+        if head.evidence in places - store.names - {""}
+        and not os.path.lexists(os.path.join(head.evidence, origin.rpartition("/")[2]))
+    ]
 
 
 def choose(store: FolderStore, identity: keys.SigningKey) -> Chosen:
     """Choose and lock; raises LogError (CF-LOG-030) when a new log cannot be locked, OSError when no lock can be."""
-    heads = keys.remembered_heads()
+    damaged: set[str] = set()
+    heads = keys.remembered_heads(damaged=damaged)
+    moved = moved_with(store, heads)
     others: list[tuple[str, bytes]] = []
     chosen: Chosen | None = None
     for name in store.logs():
         origin = f"{identity.keyid}/{name}"
-        scan, whole = _look(store, name)
+        scan, whole = _look(store, name, identity)
+        # What should be there of it cannot be told: it is left as it is for whoever looks into that.
+        whole &= keys.head_name(origin) not in damaged
         if chosen is None and whole and _ours(scan, origin, identity):
-            locks = _locks(store, name, origin)
+            locks = lock_log(store, name, origin)
             if locks:
-                scan, whole = _look(store, name)
-                head = heads.get(origin)
-                if whole and _ours(scan, origin, identity) and (head is None or _continues(scan, head)):
-                    chosen = Chosen(name, origin, scan, locks, others)
+                scan, whole = _look(store, name, identity)
+                if whole and _ours(scan, origin, identity) and _continues(store, scan, heads.get(origin)):
+                    chosen = Chosen(name, origin, scan, locks, others, moved)
                     continue
                 for held in locks:
                     unlock(held)
-        if scan.last_note is not None:
+        if scan.last_note is not None and _stored(store, scan):
             others.append((name, scan.last_note))
     if chosen is not None:
         return chosen
@@ -56,34 +83,46 @@ def choose(store: FolderStore, identity: keys.SigningKey) -> Chosen:
     lock = _lock(origin)
     if lock is None:
         raise LogError("a new log is already locked", code="CF-LOG-030", where=origin, hint="try again")
-    return Chosen(name, origin, log.LogScan(store, name), [lock], others)
+    sync_folder(keys.lock_path(origin).parent)  # it says whose the log is until that has a checkpoint
+    return Chosen(name, origin, log.LogScan(store, name), [lock], others, moved)
 
 
 def unlock(lock: int) -> None:
     """Give a log free for other writers."""
-    # A forked child may hold a copy of the descriptor: closing ours alone would not free the lock.
+    # A child that C code forked may hold a copy of the descriptor: closing ours alone would not free the lock.
     try:
         fcntl.flock(lock, fcntl.LOCK_UN)
     finally:
-        os.close(lock)
+        _locks.close_lock(lock)
 
 
-def _look(store: FolderStore, name: str) -> tuple[log.LogScan, bool]:
+def _look(store: FolderStore, name: str, identity: keys.SigningKey) -> tuple[log.LogScan, bool]:
     """The state at the end of a log, and whether it is whole; a log that cannot be read is nobody's to continue."""
     scan = log.LogScan(store, name)
     whole = True
     try:
         for event in scan.tail():
             whole &= not isinstance(event, log.Problem) or event.torn
+        if scan.last_note is None:
+            # Its writer was killed within the first second: there is no checkpoint to read on from.
+            scan = log.LogScan(store, name)
+            for event in scan.events():
+                if isinstance(event, log.Problem):
+                    whole &= event.torn
+                elif isinstance(event, log.Entry) and event.op == "session":
+                    whole &= event.body["context"].get("origin") == f"{identity.keyid}/{name}"
     except CounterfoilError:
         whole = False
     return scan, whole
 
 
 def _ours(scan: log.LogScan, origin: str, identity: keys.SigningKey) -> bool:
-    """Whether the log's last checkpoint is validly signed by this identity for this origin."""
+    """Whether the log is this identity's: its last checkpoint is validly signed by it for this origin.
+
+    A log without a checkpoint is, if its writer's lock is in this home: nobody else can have made that for its name.
+    """
     if scan.last_note is None:
-        return False
+        return os.path.exists(keys.lock_path(origin))
     try:
         checkpoint = notes.parse_own_checkpoint(scan.last_note, notes.vkey(origin, identity.public))
     except CounterfoilError:
@@ -91,20 +130,35 @@ def _ours(scan: log.LogScan, origin: str, identity: keys.SigningKey) -> bool:
     return checkpoint.size <= scan.index
 
 
-def _continues(scan: log.LogScan, head: keys.Head) -> bool:
-    """Whether a log still has what is remembered of it (a shorter or other log is left alone)."""
-    if scan.covered < head.size or scan.last_note is None:
-        return False
-    if scan.covered > head.size:
-        return True
+def _continues(store: FolderStore, scan: log.LogScan, head: keys.Head | None) -> bool:
+    """Whether a log still has what is remembered of it (a shorter or other log is left alone).
+
+    What is built upon is on disk then: a writer that was killed may have left it in memory only.
+    """
+    if head is not None:
+        if scan.covered < head.size or scan.last_note is None:
+            return False
+        try:
+            root = notes.Checkpoint.parse(notes.Note.parse(scan.last_note).text).root.hex()
+        except CounterfoilError:
+            return False
+        if scan.covered == head.size and root != head.root:
+            return False
+    return scan.segment < 0 or _stored(store, scan)
+
+
+def _stored(store: FolderStore, scan: log.LogScan) -> bool:
+    """Put the segments that a log's end was read from on disk; False where that fails."""
     try:
-        return notes.Checkpoint.parse(notes.Note.parse(scan.last_note).text).root.hex() == head.root
-    except CounterfoilError:
+        for number in {*scan.suspects, scan.noted, scan.segment} - {-1}:
+            store.sync(scan.log, number)
+    except OSError:
         return False
+    return True
 
 
-def _locks(store: FolderStore, name: str, origin: str) -> list[int]:
-    """The lock in the home and the hold on the log's folder, or none of them."""
+def lock_log(store: FolderStore, name: str, origin: str) -> list[int]:
+    """The lock in the home and the hold on the log's folder, or none of them; ``unlock`` each."""
     lock = _lock(origin)
     if lock is None:
         return []
@@ -115,18 +169,27 @@ def _locks(store: FolderStore, name: str, origin: str) -> list[int]:
     if held is None:
         unlock(lock)
         return []
+    _locks.keep_lock(held)
     return [lock, held]
 
 
 def _lock(origin: str) -> int | None:
+    """The lock of a log, None when a writer has it; raises OSError where there are no locks."""
     path = keys.prepare_lock(origin)
     fd = os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        os.close(fd)
-        return None
-    return fd
+    _locks.keep_lock(fd)
+    for _ in range(_TRIES):
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            time.sleep(_PAUSE)  # a reader that looks whether a writer lives has it for a moment
+        except OSError:
+            _locks.close_lock(fd)
+            raise
+        else:
+            return fd
+    _locks.close_lock(fd)
+    return None
 
 
 def is_live(origin: str) -> bool:

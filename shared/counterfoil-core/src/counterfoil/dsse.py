@@ -22,6 +22,7 @@ from counterfoil.errors import CanonicalError, EnvelopeError
 
 __all__ = [
     "MAX_ENVELOPE",
+    "MAX_NORMAL",
     "PAYLOAD_TYPE",
     "Check",
     "Envelope",
@@ -32,6 +33,9 @@ __all__ = [
 
 PAYLOAD_TYPE: Final = "application/vnd.in-toto+json"
 MAX_ENVELOPE: Final = 64 * 1024
+"""Bytes of an envelope as it is received."""
+MAX_NORMAL: Final = 65_000
+"""Bytes of its normal form, which has to fit an entry of a log."""
 MAX_SIGNATURES: Final = 4
 MAX_KEYID: Final = 128
 MAX_SPKI: Final = 256
@@ -77,7 +81,7 @@ class Envelope:
         """Envelope from its JSON text, or from that text read already; ``limit`` in bytes is for trust policies.
 
         Raises:
-            EnvelopeError: CF-DSSE-001: larger than 64 KiB; CF-DSSE-002: not strict JSON, or members are
+            EnvelopeError: CF-DSSE-001: larger than allowed; CF-DSSE-002: not strict JSON, or members are
                 missing or of the wrong type; CF-DSSE-003: another payload type; CF-DSSE-004: not strict
                 base64; CF-DSSE-005: number of signatures, or keyids missing, malformed or repeated.
         """
@@ -99,7 +103,7 @@ class Envelope:
         """Envelope of ``payload`` with one signature; ``carry_key`` puts the public key beside it.
 
         Raises:
-            EnvelopeError: CF-DSSE-001: larger than 64 KiB; CF-DSSE-002: the payload is empty.
+            EnvelopeError: CF-DSSE-001: larger than allowed; CF-DSSE-002: the payload is empty.
         """
         return cls._checked(payload, [_signature(payload, key, carry_key=carry_key)], limit)
 
@@ -204,8 +208,9 @@ class Envelope:
         if not payload:
             _refuse("002", "the payload is empty")
         envelope = cls(payload, tuple(sorted(signatures, key=lambda signature: signature.keyid)))
-        if len(envelope.to_bytes()) > limit:
-            _refuse_size(limit)
+        allowed = MAX_NORMAL if limit == MAX_ENVELOPE else limit
+        if len(envelope.to_bytes()) > allowed:
+            _refuse_size(allowed)
         return envelope
 
 

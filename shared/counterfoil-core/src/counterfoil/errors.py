@@ -12,6 +12,7 @@ The tree (codes are listed in ``shared/spec/errors.md``)::
       NoteError              C2SP signed note malformed or not signed by a known key
       ProofError             inclusion or consistency proof does not hold
       LogError               a log cannot be read or continued
+      BundleError            a bundle cannot be cut, or is none
       StoreError             the evidence place cannot be read or written
       HandoffError           a handoff cannot be made
         HandoffRefusedError  a receiver refused a handoff
@@ -22,6 +23,7 @@ The tree (codes are listed in ``shared/spec/errors.md``)::
 from __future__ import annotations
 
 __all__ = [
+    "BundleError",
     "CanonicalError",
     "ConfigError",
     "CounterfoilError",
@@ -104,6 +106,10 @@ class ProofError(CounterfoilError):
 
 class LogError(CounterfoilError):
     """A log cannot be read or continued."""
+
+
+class BundleError(CounterfoilError):
+    """A bundle cannot be cut from this evidence, or a file is no bundle."""
 
 
 class StoreError(CounterfoilError):

@@ -6,6 +6,7 @@ logged as soon as the log takes entries again, and no entry cites bytes that the
 
 from __future__ import annotations
 
+import atexit
 import logging
 import os
 import sys
@@ -15,7 +16,7 @@ import weakref
 from collections.abc import Callable
 from typing import Any, Final
 
-from counterfoil import environment, keys, plugins, records, settings, values
+from counterfoil import environment, keys, plugins, records, settings, switches, values
 from counterfoil._version import __version__
 from counterfoil.actors import ActorKeys
 from counterfoil.capture import Capture
@@ -31,6 +32,7 @@ _REOPEN: Final = 1.0
 _REASONS: Final = 100
 _HANDOFFS: Final = 256
 _all: weakref.WeakSet[Intake] = weakref.WeakSet()
+_at_exit: list[int] = []
 
 
 class Intake:
@@ -57,6 +59,7 @@ class Intake:
         self._closed = False
         self._try_at = 0.0
         self._unlogged: dict[str, int] = {}
+        self._ran_on: tuple[object, ...] = ()
         self.capture = Capture(self._blob, self._holds)
         _all.add(self)
 
@@ -135,9 +138,11 @@ class Intake:
 
     def _open(self) -> Writer | None:
         writer = self._writer
-        if writer is not None:
+        if writer is not None and not writer.ended:
             return writer
         with self._lock:
+            if self._writer is not None and self._writer.ended:
+                self._replace(self._writer)
             if self._writer is not None or self._closed or time.monotonic() < self._try_at:
                 return self._writer
             try:
@@ -158,9 +163,20 @@ class Intake:
             self._actors = ActorKeys(identity, writer.origin, self._entry)
             self._writer = writer
             self.error = None
+            _close_at_exit()
             self._log_losses(writer)
             self._close_with_child()
             return writer
+
+    def _replace(self, writer: Writer) -> None:
+        """Let go of a writer that ended by itself: its log was removed under it, or it failed."""
+        self._writer = None
+        writer.close()
+        self.capture.forget()
+        self._try_at = time.monotonic() + (0.0 if writer.gone else _REOPEN)
+        self._report(writer)
+        if writer.lost:
+            self._unlogged["not taken by the writer"] = writer.lost
 
     def _close_with_child(self) -> None:
         """A process that multiprocessing made ends without ``atexit``; it runs finalizers instead."""
@@ -187,10 +203,11 @@ class Intake:
         blobs: list[tuple[str, bytes]] = []
         reducer = Reducer(lambda sha256, data: blobs.append((sha256, data)))
         found = plugins.loaded()
+        self._ran_on = environment.state()
         about = {
             "broken": {one.name: one.reason for one in found.broken},
             "capabilities": self.capabilities,
-            "environment": environment.capture(),
+            "environment": environment.capture(key=_secret()),
             "plugins": {one.name: f"{one.distribution} {one.version}" for one in found.plugins},
         }
         context = {
@@ -200,7 +217,14 @@ class Intake:
             "pid": os.getpid(),
             "version": __version__,
         }
+        if (launch := switches.launch()) is not None:
+            context["launch"] = launch
         return context, blobs
+
+    def _environment(self) -> Reference:
+        """The environment as it is now; later runs are compared with this one."""
+        self._ran_on = environment.state()
+        return self.value(environment.capture(key=_secret()))
 
     def _record(self, content: dict[str, Any], context: dict[str, Any]) -> str:
         """Queue a record; its digest, or nothing when it is lost (and counted)."""
@@ -208,6 +232,9 @@ class Intake:
             self.loss("no log is open")
             return ""
         try:
+            if self.capture.cuts:
+                cut = sum(self.capture.cuts.get(ref.sha256, 0) for ref in references_in([content, context]))
+                context = {**context, "cut": cut} if cut else context
             lacking = self._lacking(content, context) if self.capture.unsure else None
             if lacking:
                 self.loss("a value was not stored", count=len(lacking))
@@ -271,7 +298,7 @@ class Intake:
             for reason, count in sorted(pending.items()):
                 name = reason[:200].encode("utf-8", "backslashreplace").decode()
                 content = {"name": name, "op": "loss", "phase": "point"}
-                if not writer.entry(records.build(content, {"at": time.time_ns() // 1000, "count": count})):
+                if not writer.entry(records.build(content, {"at": records.now(), "count": count})):
                     self._unlogged[reason] = count
 
     def _after_fork(self) -> None:
@@ -285,6 +312,14 @@ class Intake:
         self.capture.forget()
 
 
+def _secret() -> bytes | None:
+    try:
+        return keys.load_or_create_secret()
+    except CounterfoilError as exc:
+        _log.warning("counterfoil: variables are recorded without fingerprints: %s", exc)
+        return None
+
+
 def _without(value: Any, lacking: set[str]) -> Any:
     """A copy without the references to bytes that are not stored."""
     if type(value) is dict:
@@ -296,6 +331,18 @@ def _without(value: Any, lacking: set[str]) -> Any:
         kept_list = [one for one in value if not (is_reference(one) and one["sha256"] in lacking)]
         return [_without(one, lacking) for one in kept_list]
     return value
+
+
+def _close_at_exit() -> None:
+    """Whoever opened a log by hand and does not close it gets a last checkpoint all the same, at a normal end."""
+    if not _at_exit:
+        _at_exit.append(os.getpid())
+        atexit.register(_close_all)
+
+
+def _close_all() -> None:
+    for recorder in list(_all):
+        recorder.close()
 
 
 def _forget_in_child() -> None:

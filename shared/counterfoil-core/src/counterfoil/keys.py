@@ -9,10 +9,19 @@ Source: RFC 8032 (Ed25519), RFC 8410 (SPKI, PKCS#8); ``shared/spec/keys.md``.
 from __future__ import annotations
 
 from counterfoil._ed25519 import PublicKey, SigningKey, fingerprint
-from counterfoil._heads import Head, forget_head, remember_head, remembered_head, remembered_heads
+from counterfoil._heads import (
+    Head,
+    forget_head,
+    head_name,
+    remember_head,
+    remembered_head,
+    remembered_heads,
+    sweep_heads,
+)
 from counterfoil._home import home, lock_path, prepare_lock, set_home
 from counterfoil._identity import load_identity, load_or_create_identity
 from counterfoil._keyring import Keyring, Pin
+from counterfoil._secret import load_or_create_secret, load_secret
 
 __all__ = [
     "Head",
@@ -22,13 +31,17 @@ __all__ = [
     "SigningKey",
     "fingerprint",
     "forget_head",
+    "head_name",
     "home",
     "load_identity",
     "load_or_create_identity",
+    "load_or_create_secret",
+    "load_secret",
     "lock_path",
     "prepare_lock",
     "remember_head",
     "remembered_head",
     "remembered_heads",
     "set_home",
+    "sweep_heads",
 ]

@@ -141,6 +141,13 @@ class AddressParent(Strict):
     rel: Rel
 
 
+class AddressSet(Strict):
+    """More parents than stand inline in the repeatable half: SHA-256 of the RFC 8785 list of AddressParent."""
+
+    count: Annotated[int, Field(ge=1)]
+    sha256: Hex64
+
+
 class HandoffContent(Strict):
     """The half of a handoff that repeats in a replay."""
 
@@ -149,7 +156,8 @@ class HandoffContent(Strict):
     kind: Literal["edge", "join", "enter", "command", "send", "call", "return", "continue", "message"]
     basis: Literal["sealed", "observed"]
     payload: Hex64
-    parents: list[AddressParent] | None = None
+    parents: Annotated[list[AddressParent], Field(max_length=PARENTS_INLINE)] | None = None
+    parentSet: AddressSet | None = None
 
 
 class Payload(Strict):

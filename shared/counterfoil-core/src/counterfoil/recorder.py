@@ -13,7 +13,7 @@ import time
 from collections.abc import Sequence
 from typing import Any, Final
 
-from counterfoil import keys, plugins, records, settings, statements
+from counterfoil import canonical, environment, keys, plugins, records, settings, statements
 from counterfoil.calls import Call, Parent, Run
 from counterfoil.digest import Reference, sha256_hex
 from counterfoil.dsse import Envelope
@@ -74,7 +74,7 @@ class Recorder(Intake):
             if parent is None:
                 self._roots[id] = call
         content: dict[str, Any] = self._content(call, "start")
-        about = {"at": time.time_ns() // 1000, "call": id, "run": run.id}
+        about = {"at": records.now(), "call": id, "run": run.id}
         if parent is not None:
             about["parent"] = parent.id
         if parents:
@@ -120,13 +120,15 @@ class Recorder(Intake):
         if content:
             body.update(content)
         about: dict[str, Any] = {
-            "at": time.time_ns() // 1000,
+            "at": records.now(),
             "call": call.id,
             "run": run.id,
             "took": (time.monotonic_ns() - call.began) // 1000,
         }
         if context:
             about.update(context)
+        if root and environment.state() != self._ran_on:
+            about["environment"] = self._environment().to_dict()
         with (
             self._lock
         ):  # totals and records in one order, and of two ends of one call only the first is in time
@@ -174,7 +176,7 @@ class Recorder(Intake):
             "phase": "point",
             **content,
         }
-        about = {"at": time.time_ns() // 1000, "parent": parent.id, "run": parent.run.id, **(context or {})}
+        about = {"at": records.now(), "parent": parent.id, "run": parent.run.id, **(context or {})}
         with self._lock:
             return self._record(body, about)
 
@@ -257,9 +259,14 @@ class Recorder(Intake):
         key: keys.SigningKey,
     ) -> Envelope:
         """Build and sign a handoff; parents that do not fit inline are stored as a list that a parentSet names."""
-        if len(addressed) <= statements.PARENTS_INLINE:
-            content["parents"] = addressed
         for limit in (statements.PARENTS_INLINE, 0):
+            content.pop("parents", None)
+            content.pop("parentSet", None)
+            if len(addressed) <= limit:
+                content["parents"] = addressed
+            elif addressed:
+                whole = canonical.dumps(addressed)
+                content["parentSet"] = {"count": len(addressed), "sha256": sha256_hex(whole)}
             inline, listed = statements.split_parents(cited, limit)
             predicate["parents"] = inline
             if listed is not None:
@@ -273,7 +280,6 @@ class Recorder(Intake):
                     "sha256": sha256,
                     "size": len(listed),
                 }
-                content.pop("parents", None)
             try:
                 payload = statements.build(statements.HANDOFF, subject, predicate)
             except CounterfoilError:
@@ -309,7 +315,7 @@ class Recorder(Intake):
                 "status": "deny",
             }
             reason = self.capture.reference(denied.reason).to_dict()
-            self._record(content, {"at": time.time_ns() // 1000, "reason": reason, "run": run.id})
+            self._record(content, {"at": records.now(), "reason": reason, "run": run.id})
 
     def _end_open(self) -> None:
         for root in list(self._roots.values()):

@@ -8,12 +8,16 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 from counterfoil import keys, trust
+from counterfoil.bundles.store import BundleStore
+from counterfoil.bundles.verifying import verify_bundle
 from counterfoil.checks import LogCheck
+from counterfoil.choosing import moved_with
+from counterfoil.continuing import Continuation, continues, parse_checkpoint
 from counterfoil.dsse import Check
 from counterfoil.errors import CounterfoilError, StoreError
 from counterfoil.findings import EXIT_CODES, Finding, Verdict, Verification
@@ -25,7 +29,7 @@ from counterfoil.trust import Policy
 from counterfoil.trust_checks import Heads, Shared
 from counterfoil.views import run_of
 
-__all__ = ["EXIT_CODES", "Finding", "Verdict", "Verification", "verify"]
+__all__ = ["EXIT_CODES", "Examined", "Finding", "Judging", "Verdict", "Verification", "settled", "verify"]
 
 _AGAIN: Final = 3
 """Times that evidence is read again because somebody wrote to it meanwhile."""
@@ -37,34 +41,43 @@ def verify(
     keyring: keys.Keyring | str | os.PathLike[str] | None = None,
     policy: str | os.PathLike[str] | bytes | Policy | None = None,
     run: str | None = None,
+    checkpoints: Sequence[bytes | str] = (),
     full: bool = False,
 ) -> Verification:
-    """Check every byte of evidence; never raises for what it finds, StoreError when there is nothing to look at.
+    """Check every byte of evidence, or of a bundle; never raises for what it finds, StoreError when there is nothing.
 
     ``keyring`` (object or file) instead of this machine's; ``policy`` (file, its bytes, or object): its keys take the
     place of the pinned ones, TrustError (CF-TRUST-001 to 003) when it is none; ``run`` judges only the logs that hold
-    that run or cannot be read to their end; ``full`` computes signatures again that were found valid before.
+    that run or cannot be read to their end (a bundle is judged as a whole); ``checkpoints`` are notes kept elsewhere
+    which the evidence must continue: each becomes a finding or a member of ``continues``, NoteError when one is no
+    checkpoint; ``full`` computes signatures again that were found valid before.
     """
+    for note in checkpoints:
+        parse_checkpoint(note)
     reader = read(evidence)
     ring = keyring if isinstance(keyring, keys.Keyring) else keys.Keyring.load(keyring)
     with contextlib.nullcontext() if full else Signatures() as known:
-        judging = _Judging(ring, check=None if known is None else known.check)
+        judging = Judging(ring, check=None if known is None else known.check)
         if policy is not None:
             judging.believe(policy)
-        before = _picture(reader.store)
-        out = _once(reader.store, judging, run)
-        for _ in range(_AGAIN):
-            after = _picture(reader.store)
-            if out.verdict == "intact" or after == before:
-                break
-            # Somebody records meanwhile, and what was read first does not fit what was read last.
-            before = after
-            out = _once(reader.store, judging, run)
-    return out
+        if isinstance(reader.store, BundleStore):
+            out = Verification()
+            verify_bundle(reader.store.root, judging.ring, out, shared=judging.begin(out), kept=checkpoints)
+            return out
+        return settled(reader.store, judging, run, checkpoints).result
+
+
+@dataclass(frozen=True, slots=True)
+class Examined:
+    """One look at evidence: what is said of it, and of each log the check and its own findings."""
+
+    result: Verification
+    checks: dict[str, LogCheck]
+    found: dict[str, list[Finding]]
 
 
 @dataclass(slots=True)
-class _Judging:
+class Judging:
     """By whose word evidence is judged: pinned keys, or those of a policy that is believed here."""
 
     ring: keys.Keyring
@@ -88,8 +101,28 @@ class _Judging:
         return Shared(Heads(), self.policy, self.check)
 
 
-def _once(store: FolderStore, judging: _Judging, run: str | None) -> Verification:
+def settled(
+    store: FolderStore, judging: Judging, run: str | None = None, kept: Sequence[bytes | str] = ()
+) -> Examined:
+    """``examine``, again where it found something while somebody was writing."""
+    before = _picture(store)
+    seen = examine(store, judging, run, kept)
+    for _ in range(_AGAIN):
+        after = _picture(store)
+        if seen.result.verdict == "intact" or after == before:
+            break
+        # Somebody records meanwhile, and what was read first does not fit what was read last.
+        before = after
+        seen = examine(store, judging, run, kept)
+    return seen
+
+
+def examine(
+    store: FolderStore, judging: Judging, run: str | None = None, kept: Sequence[bytes | str] = ()
+) -> Examined:
+    """One pass of ``verify``, for who needs the parts."""
     out = Verification()
+    parts: dict[str, list[Finding]] = {}
     shared = judging.begin(out)
     checks: dict[str, LogCheck] = {}
     heads: dict[str, keys.Head] = {}
@@ -105,10 +138,12 @@ def _once(store: FolderStore, judging: _Judging, run: str | None) -> Verificatio
         # A folder without a log is no evidence, whatever else is in it.
         out.findings += _foreign(store) if names else []
     else:
-        names = [name for name in names if _in_scope(store, name, heads, run)]
+        wanted = {parse_checkpoint(note)[1].origin.rpartition("/")[2] for note in kept}
+        names = [name for name in names if name in wanted or _in_scope(store, name, heads, run)]
     for name in names:
         check = LogCheck(store, name, judging.ring, heads, own=own, shared=shared)
-        out.findings += check.run()
+        parts[name] = check.run()
+        out.findings += parts[name]
         out.notes += check.notes
         checks[name] = check
         for key, count in check.counts.items():
@@ -120,6 +155,12 @@ def _once(store: FolderStore, judging: _Judging, run: str | None) -> Verificatio
     out.findings += shared.heads.findings({check.origin: check.checkpoints for check in checks.values()})
     out.findings += _absent(store, heads, names, partial=run is not None)
     out.findings += _copied(store, heads, checks)
+    for note in kept:
+        found = continues(store, checks, note)
+        if isinstance(found, Continuation):
+            out.continues.append(found)
+        else:
+            out.findings.append(found)
     if not names:
         out.findings.append(
             Finding(
@@ -130,7 +171,7 @@ def _once(store: FolderStore, judging: _Judging, run: str | None) -> Verificatio
                 "cannot-tell",
             )
         )
-    return out
+    return Examined(out, checks, parts)
 
 
 def _in_scope(store: FolderStore, name: str, heads: dict[str, keys.Head], run: str) -> bool:
@@ -176,10 +217,10 @@ def _copied(
 ) -> Iterator[Finding]:
     """Logs of other evidence among those that were written here; evidence moved or copied as a whole is none."""
     places = {name: heads[check.origin].evidence for name, check in checks.items() if check.origin in heads}
-    if store.uri not in places.values():
+    if store.names.isdisjoint(places.values()):
         return
     for name, place in sorted(places.items()):
-        if place not in ("", store.uri) and os.path.isdir(os.path.join(place, name)):
+        if place and place not in store.names and os.path.isdir(os.path.join(place, name)):
             yield Finding(
                 "CF-VERIFY-006",
                 name,
@@ -193,9 +234,10 @@ def _absent(
 ) -> Iterator[Finding]:
     if partial:
         return
+    moved = moved_with(store, heads)
     for origin, head in sorted(heads.items()):
         name = origin.rpartition("/")[2]
-        if head.evidence == store.uri and name not in names:
+        if name not in names and (head.evidence in store.names or head in moved):
             entries = "1 entry" if head.size == 1 else f"{head.size} entries"
             yield Finding(
                 "CF-VERIFY-003",

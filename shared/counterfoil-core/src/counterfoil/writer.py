@@ -26,6 +26,9 @@ __all__ = ["Sealed", "Writer"]
 WINDOW: Final = 0.005
 GROUP: Final = 256
 EVERY: Final = 256
+PART: Final = 4 << 20
+"""Bytes that are written and synced at once; less after a failure, and where the disk has little room left."""
+PART_MIN: Final = 16 << 10
 DELAY: Final = 1.0
 RETRY: Final = 1.0
 LOOK: Final = 0.5
@@ -55,8 +58,15 @@ class Writer(Appender):
         self._taken = 0
         self._untaken = self._told = 0
         self._refused = 0
+        self._part = PART
+        self._asked = False
+        self.ended = False
         self._thread = threading.Thread(target=self._run, name="counterfoil-writer", daemon=True)
-        self._thread.start()
+        try:
+            self._thread.start()
+        except BaseException:
+            self._release()  # or this process itself would keep the log locked
+            raise
 
     # -- callers ------------------------------------------------------------------------------------------------------
 
@@ -101,6 +111,7 @@ class Writer(Appender):
     def close(self) -> None:
         """Write what is queued, a last checkpoint, and release the log; idempotent."""
         with self._gate:
+            self._asked = True
             if not self._closed:
                 self._closed = True
                 self._queue.put((_CLOSE,))
@@ -112,11 +123,10 @@ class Writer(Appender):
     def abandon(self) -> None:
         """Forget this writer in a forked child: the parent still owns the log, its lock and its thread."""
         self._closed = True
-        for fd in (self._fd, *self._locks):
-            if fd >= 0:
-                with contextlib.suppress(OSError):
-                    os.close(fd)
-        self._fd, self._locks = -1, []
+        if self._fd >= 0:
+            with contextlib.suppress(OSError):
+                os.close(self._fd)
+        self._fd, self._locks = -1, []  # copies of locks are closed at every fork
 
     def last_checkpoint(self) -> dict[str, Any] | None:
         """{origin, size, root} of the last checkpoint on disk, for statements that cite it."""
@@ -160,6 +170,7 @@ class Writer(Appender):
             self._closed = True
             self._drain()
             self._answer(ok=False)
+            self.ended = not self._asked
 
     def _work(self) -> None:
         uncovered_since: float | None = None
@@ -186,9 +197,10 @@ class Writer(Appender):
             due = uncovered_since is not None and time.monotonic() >= uncovered_since + DELAY
             entries = sum(item[0] == ENTRY for item in self._items)
             full = self._index + entries - self._covered >= EVERY or self._offset >= appending.SEGMENT_SIZE
-            ok = self._commit(self._items, checkpoint=owed or due or closing or full)
+            ok = self._write_out(checkpoint=owed or due or closing or full, closing=closing)
+            if self.gone:
+                break
             if ok:
-                self._items.clear()
                 owed, retry_at = False, 0.0
                 uncovered_since = (
                     None if self._index == self._covered else uncovered_since or time.monotonic()
@@ -196,6 +208,35 @@ class Writer(Appender):
             else:
                 retry_at = time.monotonic() + RETRY
             self._answer(ok=ok)
+
+    def _write_out(self, *, checkpoint: bool, closing: bool) -> bool:
+        """Write what is there in parts, each a group of its own: a disk with little room takes as much as fits."""
+        while True:
+            part = self._next_part()
+            last = len(part) == len(self._items)
+            if self._commit(part, checkpoint=checkpoint and last):
+                del self._items[: len(part)]
+                if last:
+                    self._part = PART
+                    return True
+                continue
+            self._part = min(self._part, max(sum(len(item[-1]) for item in part) // 2, 1))
+            if self.gone or not closing:
+                return False
+            if len(part) <= 1:
+                # Nothing more fits; what is there already may still be signed.
+                self._commit([], checkpoint=True)
+                return False
+
+    def _next_part(self) -> list[tuple[Any, ...]]:
+        room = self.store.room() if self._items else None
+        limit = self._part if room is None else min(self._part, max(room - 4 * PART_MIN, PART_MIN))
+        size = 0
+        for number, item in enumerate(self._items):
+            size += len(item[-1])
+            if size > limit and number:
+                return self._items[:number]
+        return self._items[:]
 
     def _tell_losses(self) -> None:
         """What was not taken, and a head that could not be remembered, become losses in the log itself."""
@@ -208,7 +249,7 @@ class Writer(Appender):
         ):
             if number:
                 content = {"name": name, "op": "loss", "phase": "point"}
-                body = records.build(content, {"at": time.time_ns() // 1000, "count": number})
+                body = records.build(content, {"at": records.now(), "count": number})
                 self._items.append((ENTRY, body))
                 self._written -= len(body)  # nobody put it in
 

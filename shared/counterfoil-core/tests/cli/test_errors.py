@@ -13,7 +13,8 @@ import pytest
 
 CORE = Path(__file__).resolve().parents[2]
 READING = ["verify", "log", "graph", "handoffs"]
-COMMANDS = ["run", *READING, "show", "digest", "keys", "policy", "demo"]
+COMMANDS = ["run", *READING, "show", "digest", "doctor", "environment", "init", "keys", "demo"]
+COMMANDS += ["bundle", "export", "policy", "scrub"]
 
 
 def refused(done: Any, code: str) -> None:
@@ -126,7 +127,7 @@ def test_an_error_of_our_own_is_told_and_debug_shows_where(
     def fail(self: object) -> None:
         raise RuntimeError("secret")
 
-    monkeypatch.setattr(source.Source, "entries", fail)
+    monkeypatch.setattr(source.Source, "marked", fail)
     done = cli("log", desk.evidence)
     refused(done, "CF-CLI-005: an error in Counterfoil itself: RuntimeError")
     assert "secret" not in done.stderr

@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,7 @@ KEYS = [
     "at",
     "request",
     "response",
+    "covered",
 ]
 
 
@@ -326,3 +328,67 @@ def test_a_folder_for_a_selector_is_answered_with_the_option(cli: Any, desk: Any
         assert (done.returncode, done.stdout) == (2, "")
         assert done.stderr.startswith("error CF-CLI-020 mine: this is a folder")
         assert done.stderr.endswith(": -e mine\n")
+
+
+TAIL = """
+import sys, time
+from counterfoil import writer as module
+from counterfoil.recorder import Recorder
+recorder = Recorder("evidence")
+for number in range(int(sys.argv[1])):
+    recorder.end(recorder.start("invoke_workflow", "covered", actor=("app",)))
+    recorder.flush()
+writer = recorder.open()
+while writer._covered < writer._index: time.sleep(0.01)
+module.DELAY = 100
+for _ in range(int(sys.argv[2])):
+    recorder.start("invoke_workflow", "not yet", actor=("app",))
+assert recorder.flush()
+print("ready", flush=True)
+sys.stdin.readline()
+recorder.close()
+"""
+
+
+@pytest.fixture
+def tail(newcomer: Any) -> Iterator[Callable[[int, int], Any]]:
+    """A process that has so many runs covered by a checkpoint and so many entries that are not yet."""
+    made: list[subprocess.Popen[str]] = []
+
+    def start(covered: int, uncovered: int) -> subprocess.Popen[str]:
+        pipe = subprocess.PIPE
+        command = [sys.executable, "-c", TAIL, str(covered), str(uncovered)]
+        child = subprocess.Popen(
+            command, cwd=newcomer.folder, env=newcomer.variables(), stdin=pipe, stdout=pipe, text=True
+        )
+        made.append(child)
+        assert child.stdout.readline() == "ready\n"
+        return child
+
+    yield start
+    for child in [one for one in made if one.poll() is None]:
+        child.communicate("go\n", timeout=20)
+
+
+def test_what_no_checkpoint_covers_is_marked(newcomer: Any, tail: Any) -> None:
+    """The live writer's tail: it is there and nothing signed says so yet."""
+    child = tail(1, 1)
+    entries = listed(newcomer, "evidence")
+    lines = newcomer("log", "evidence").stdout.splitlines()
+    shown = newcomer("show", "--last", "-e", "evidence").stdout
+    told = [newcomer.json("show", one, "-e", "evidence")["covered"] for one in ("0", str(len(entries) - 1))]
+    marks = [entry["covered"] for entry in entries]
+    assert marks == [True] * (len(marks) - 1) + [False]
+    assert [line.endswith(" (unsigned)") for line in lines] == [not mark for mark in marks]
+    assert "\nunsigned no checkpoint covers it yet" in shown
+    assert told == [True, False]
+    child.communicate("go\n", timeout=20)
+    assert all(entry["covered"] for entry in listed(newcomer, "evidence"))
+    assert "unsigned" not in newcomer("log", "evidence").stdout
+
+
+def test_a_long_tail_is_marked_too(newcomer: Any, tail: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("counterfoil.cli.source._WAITING", 7)
+    tail(12, 20)
+    marks = [entry["covered"] for entry in listed(newcomer, "evidence")]
+    assert marks == [True] * (len(marks) - 20) + [False] * 20

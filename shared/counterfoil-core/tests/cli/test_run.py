@@ -345,3 +345,38 @@ def test_a_mode_that_is_refused_is_the_reason(recording: Any) -> None:
         "counterfoil: nothing was recorded "
         "(mode enforce is refused by the installed adapters: fake; use mode observe)"
     )
+
+
+BESIDE = """
+import sys, counterfoil.autostart as a
+recorder = a.recorder()
+recorder.end(recorder.start("invoke_workflow", "w", actor=("w",)))
+print("ready", flush=True)
+sys.stdin.readline()
+for _ in range(int(sys.argv[1])):
+    recorder.end(recorder.start("invoke_workflow", "w", actor=("w",)))
+"""
+
+
+def test_two_at_once_count_their_own(recording: Any) -> None:
+    children = [recording.start("run", sys.executable, "-c", BESIDE, count) for count in (1, 4)]
+    for child in children:
+        assert child.stdout.readline() == "ready\n"
+    ends = [child.communicate("go\n", timeout=60)[1] for child in children]
+    assert [re.search(r": (\d+) runs, .* intact -> ", end)[1] for end in ends] == ["2", "5"]
+    assert recording.json("verify")["counts"]["runs"] == 7
+
+
+def test_one_inside_another_counts_for_both(recording: Any) -> None:
+    code = (
+        "import subprocess, sys\n"
+        "import counterfoil.autostart as a\n"
+        "recorder = a.recorder()\n"
+        "recorder.end(recorder.start('invoke_workflow', 'w', actor=('w',)))\n"
+        "inner = [sys.executable, '-P', '-m', 'counterfoil', 'run', '-m', 'fakeapp']\n"
+        "done = subprocess.run(inner, capture_output=True, text=True)\n"
+        "print(done.stderr)\n"
+    )
+    done = recording("run", sys.executable, "-c", code)
+    inner, outer = (re.search(r": (\d+) runs?, ", text)[1] for text in (done.stdout, done.stderr))
+    assert int(outer) == int(inner) + 1

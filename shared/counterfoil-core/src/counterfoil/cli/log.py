@@ -35,16 +35,17 @@ def log(
     A line is: index, digest, time, operation, phase, actor, name. `counterfoil show INDEX` prints one whole.
     A call is a pair of entries, start and end, each with its own time (local, to the millisecond); calls of
     others may stand between them, and --json joins the two by call. A statement is one entry, a point.
+    Entries that no checkpoint covers yet are marked (unsigned): they may still be lost or changed unseen.
     With --json one object a line: index, log, digest, op, phase, call, run, actor, address, at (Unix time in
-    microseconds), request and response (SHA-256 of what is stored).
+    microseconds), request and response (SHA-256 of what is stored), covered.
     """
     source = open_source(evidence_path(e, evidence))
     wanted = source.run_id(run)
     choice = Choice(actor, op)
     heading = ""
     several = len(source.logs()) > 1
-    for entry in source.entries():
-        found = row(entry)
+    for entry, covered in source.marked():
+        found = row(entry) | {"covered": covered}
         if wanted is not None and found["run"] != wanted:
             continue
         if not choice(found["actor"], found["op"]):
@@ -64,7 +65,8 @@ def _line(entry: Entry, found: dict[str, Any]) -> str:
     actor = output.clean(actor_name(found["actor"] or ""))
     what = f"{output.clean(found['op']):<13} {output.clean(found['phase'] or ''):<5} {actor:<16}"
     head = f"{entry.index:>6} {short(found['digest'])} {clock(found['at'])}"
-    return f"{head} {what} {_about(entry, actor)}".rstrip()
+    told = f"{head} {what} {_about(entry, actor)}".rstrip()
+    return told if found["covered"] else f"{told} {output.paint('(unsigned)', 'yellow')}"
 
 
 def _about(entry: Entry, actor: str) -> str:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import secrets
 from typing import Annotated
 
 import typer
 
-from counterfoil import keys
+from counterfoil import keys, switches
 from counterfoil.cli import launch, output, preflight, summary
 from counterfoil.cli.options import Debug, Evidence
 from counterfoil.errors import ConfigError, CounterfoilError
@@ -76,18 +77,27 @@ def run(
     else:
         environment = launch.environment(os.environ, variables)
     before = summary.snapshot(place)
+    launched = _launch()
+    environment[switches.LAUNCH] = launched
     try:
         _, code = launch.wait_for(line, environment)
     except ConfigError as exc:
         return _not_started(exc)
     try:
-        told = summary.tell(place, before, shown, problem=problem, mode=settings.mode)
+        told = summary.tell(place, before, shown, launch=launched, problem=problem, mode=settings.mode)
     except CounterfoilError as exc:
         told = f"counterfoil: what was recorded cannot be read: {exc}"
     except KeyboardInterrupt:
         told = f"counterfoil: not verified -> {shown}"
     output.note(output.clean(told))
     return code
+
+
+def _launch() -> str:
+    """What this command calls itself, so that it tells its own sessions from those of another beside it."""
+    outer = switches.launch()
+    own = secrets.token_hex(8)
+    return own if outer is None or outer.count(".") >= 15 else f"{outer}.{own}"
 
 
 def _place(evidence: str) -> tuple[str, str]:

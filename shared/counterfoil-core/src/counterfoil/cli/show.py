@@ -20,7 +20,7 @@ from counterfoil.cli.source import Choice, actor_name, open_source
 from counterfoil.digest import Reference, references_in
 from counterfoil.dsse import Envelope
 from counterfoil.errors import ConfigError, CounterfoilError
-from counterfoil.log import Entry
+from counterfoil.log import Entry, covered
 from counterfoil.reader import Reader
 from counterfoil.statements import Handoff
 
@@ -92,6 +92,7 @@ def show(
         return source.close()
     resolver = Resolver(source)
     whole = _whole(found.entry, resolver)
+    whole["covered"] = found.entry.index < covered(source.store, found.entry.log)
     if json:
         output.out(output.json_text(whole, indent=2))
     else:
@@ -146,6 +147,8 @@ def _print(entry: Entry, whole: dict[str, Any]) -> None:
     if at is not None:
         output.out(f"at       {at.isoformat().replace('+00:00', 'Z')}")
     output.out(f"digest   {whole['digest']}")
+    if not whole["covered"]:
+        output.out("unsigned no checkpoint covers it yet: it may still be lost or changed unseen")
     if records.is_record(entry.body):
         for key, value in content.items():
             if key not in _HEAD:
@@ -153,7 +156,7 @@ def _print(entry: Entry, whole: dict[str, Any]) -> None:
         _section("context", whole["context"], None)
         return
     for key, value in whole.items():
-        if key not in ("index", "log", "digest", "entry"):
+        if key not in ("index", "log", "digest", "entry", "covered"):
             _section(key, value, None)
 
 

@@ -8,7 +8,7 @@ from urllib.parse import unquote
 
 from counterfoil.cli import output
 from counterfoil.errors import ConfigError
-from counterfoil.log import Entry, LogScan, Problem
+from counterfoil.log import CheckpointSeen, Entry, LogScan, Problem, covered
 from counterfoil.reader import Reader, read
 from counterfoil.stores import FolderStore
 from counterfoil.views import run_of
@@ -16,6 +16,7 @@ from counterfoil.views import run_of
 __all__ = ["Choice", "RunInfo", "Source", "actor_name", "open_source", "short"]
 
 _TOLD = 8
+_WAITING = 4096
 SHORT = 8
 
 
@@ -46,6 +47,29 @@ class Source(Reader):
                     yield event
                 elif isinstance(event, Problem):
                     self.damage[name] = event
+
+    def marked(self) -> Iterator[tuple[Entry, bool]]:
+        """The same entries, each with whether a checkpoint stands behind it: until then nothing signed covers it."""
+        for name in self.ordered_logs():
+            waiting: list[Entry] = []
+            known = -1
+            for event in LogScan(self.store, name).events():
+                if isinstance(event, Entry) and known >= 0:
+                    yield event, event.index < known
+                elif isinstance(event, Entry):
+                    waiting.append(event)
+                    if (
+                        len(waiting) > _WAITING
+                    ):  # far more than a writer leaves: look ahead instead of keeping them
+                        known = covered(self.store, name)
+                        yield from ((one, one.index < known) for one in waiting)
+                        waiting = []
+                elif isinstance(event, CheckpointSeen):
+                    yield from ((one, True) for one in waiting)
+                    waiting = []
+                elif isinstance(event, Problem):
+                    self.damage[name] = event
+            yield from ((one, False) for one in waiting)
 
     def close(self) -> int:
         """Tell what could not be read; 1 when a log is damaged, 0 for a tail that is only unfinished."""

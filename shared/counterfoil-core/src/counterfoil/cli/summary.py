@@ -25,7 +25,7 @@ _MODEL = ("chat", "text_completion", "embeddings")
 
 @dataclass(slots=True)
 class Added:
-    """What came to the evidence since a snapshot, in sessions that began since."""
+    """What came to the evidence since a snapshot, in sessions of one launch."""
 
     sessions: int = 0
     logs: list[str] = field(default_factory=list)
@@ -51,13 +51,22 @@ def snapshot(evidence: str) -> Sizes:
 
 
 def tell(
-    evidence: str, before: Sizes, shown: str, *, problem: CounterfoilError | None, mode: str = "observe"
+    evidence: str,
+    before: Sizes,
+    shown: str,
+    *,
+    launch: str,
+    problem: CounterfoilError | None,
+    mode: str = "observe",
 ) -> str:
-    """The line; ``shown`` is the evidence as the user named it, ``problem`` what preflight found."""
+    """The line; ``shown`` is the evidence as the user named it, ``problem`` what preflight found.
+
+    ``launch`` is what the sessions of this run name; others may record into the same place at the same time.
+    """
     place = f" -> {shown}" if os.path.lexists(evidence) else ""
     if problem is not None:
         return f"counterfoil: nothing was recorded ({problem.code}: {problem.message}){place}"
-    added = _added(open_store(evidence), before)
+    added = _added(open_store(evidence), before, launch)
     if not added.sessions:
         return f"counterfoil: nothing was recorded ({_why(mode)}){place}"
     told = [
@@ -71,7 +80,7 @@ def tell(
     return f"counterfoil: {', '.join(told)} -> {shown}{more}"
 
 
-def _added(store: FolderStore, before: Sizes) -> Added:
+def _added(store: FolderStore, before: Sizes, launch: str) -> Added:
     added = Added()
     if not store.exists():
         return added
@@ -84,12 +93,19 @@ def _added(store: FolderStore, before: Sizes) -> Added:
             if not isinstance(event, Entry) or event.offset < before.get((name, event.segment), 0):
                 continue
             if event.op == "session":
-                ours = True
-                added.sessions += 1
-                added.logs.append(name)
+                named = _launch_of(event)
+                ours = named == launch or named.startswith(f"{launch}.")
+                added.sessions += ours
+                added.logs += [name] * ours
             if ours:
                 _count(event, added.counts)
     return added
+
+
+def _launch_of(entry: Entry) -> str:
+    """What a session says it was launched by, empty when it says nothing."""
+    named = entry.body["context"].get("launch")
+    return named if type(named) is str else ""
 
 
 def _count(entry: Entry, counts: dict[str, int]) -> None:

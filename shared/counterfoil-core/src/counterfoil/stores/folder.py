@@ -16,9 +16,10 @@ from pathlib import Path
 from typing import BinaryIO, Final
 from urllib.parse import quote
 
+from counterfoil._folders import make_folders, sync_folder
 from counterfoil.errors import StoreError
 
-__all__ = ["GITIGNORE", "FolderStore"]
+__all__ = ["GITIGNORE", "FolderStore", "gone", "store_error"]
 
 GITIGNORE: Final = b"*\n"
 _LOG = re.compile(r"[0-9a-f]{16}\Z")
@@ -37,12 +38,12 @@ class FolderStore:
     @property
     def uri(self) -> str:
         """The name under which this place is remembered: the resolved path."""
-        path = os.path.realpath(self.root)
-        try:
-            path.encode()
-        except UnicodeEncodeError:
-            return quote(os.fsencode(path))  # a name that is no UTF-8 is remembered in a text that is
-        return path
+        return _name(os.path.realpath(self.root))
+
+    @property
+    def names(self) -> frozenset[str]:
+        """Names under which this place may be remembered: a folder moved behind a link keeps the one it had."""
+        return frozenset((self.uri, _name(os.path.abspath(self.root))))
 
     # -- reading ------------------------------------------------------------------------------------------------------
 
@@ -125,9 +126,7 @@ class FolderStore:
     def prepare(self) -> None:
         """Create the folder and its ``.gitignore``; raises StoreError when that cannot be done."""
         try:
-            fresh = not self.root.exists()
-            self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
-            if fresh:
+            if make_folders(self.root):
                 os.chmod(self.root, 0o700)
             if not os.access(self.root, os.W_OK | os.X_OK):
                 read_only = os.statvfs(self.root).f_flag & os.ST_RDONLY
@@ -136,13 +135,19 @@ class FolderStore:
                 )
             if not self.logs():
                 self._write_ignore(self.root / ".gitignore")
-            _sync_folder(self.root)
+                sync_folder(self.root.parent)  # whoever made the folder may have been killed before this
+            sync_folder(self.root)
         except OSError as exc:
             raise self._failed("write", self.root, exc) from exc
 
     def create_segment(self, log: str, number: int) -> int:
-        """A new segment's file descriptor for appending; it must not exist yet."""
+        """A new segment's file descriptor for appending; it must not exist yet.
+
+        Raises StoreError: CF-STORE-007: the log's folder, which earlier segments are in, is gone.
+        """
         path = self.root / self.segment_name(log, number)
+        if number and not path.parent.is_dir():
+            raise gone(path.parent)
         try:
             path.parent.mkdir(mode=0o700, exist_ok=True)
             if not _is(path.parent, stat.S_IFDIR):
@@ -151,8 +156,8 @@ class FolderStore:
         except OSError as exc:
             raise self._failed("write", path, exc) from exc
         try:
-            _sync_folder(path.parent)
-            _sync_folder(self.root)
+            sync_folder(path.parent)
+            sync_folder(self.root)
         except OSError as exc:
             os.close(fd)
             self.remove_segment(log, number)
@@ -162,7 +167,8 @@ class FolderStore:
     def hold(self, log: str) -> int | None:
         """Hold a log's folder against writers that keep their locks elsewhere (a copied home); None when it is held.
 
-        The lock is the kernel's and leaves no byte. It reaches as far as the file system carries ``flock``.
+        The lock is the kernel's and leaves no byte. It reaches as far as the file system carries ``flock``: where it
+        does not, the folder is held by nobody.
         """
         flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
         try:
@@ -171,10 +177,49 @@ class FolderStore:
             raise self._failed("write", self.root / log, exc) from exc
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
+        except BlockingIOError:
             os.close(fd)
             return None
+        except OSError:
+            pass
         return fd
+
+    def sync(self, log: str, number: int, *, reread: bool = False) -> None:
+        """Put a segment as it is now on disk, with its name: what another process wrote may be in memory only.
+
+        With ``reread`` what the disk did not take of an earlier write is dropped from memory, so that reading the file
+        again tells what is stored. Raises OSError.
+        """
+        path = self.root / self.segment_name(log, number)
+        with _open_regular(path) as file:
+            try:
+                os.fsync(file.fileno())
+            except OSError as exc:
+                if exc.errno not in (errno.EROFS, errno.EINVAL, errno.ENOTSUP):
+                    raise
+            finally:
+                if reread and hasattr(os, "posix_fadvise"):
+                    os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+        sync_folder(path.parent)
+        sync_folder(self.root)
+
+    def in_place(self, log: str, number: int, fd: int) -> bool:
+        """Whether an open segment is still the file of its name: not removed, moved, or hidden by another."""
+        try:
+            there = os.lstat(self.root / self.segment_name(log, number))
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        except OSError:
+            return True
+        return os.path.samestat(there, os.fstat(fd))
+
+    def room(self) -> int | None:
+        """Bytes that the disk has left for this user, as far as it says."""
+        try:
+            found = os.statvfs(self.root)
+        except OSError:
+            return None
+        return found.f_bavail * found.f_frsize if found.f_blocks else None
 
     def remove_segment(self, log: str, number: int) -> bool:
         """Take back a segment of which no byte was ever acknowledged; False when it has to stay."""
@@ -191,7 +236,9 @@ class FolderStore:
         """In place, so that a kill leaves no other file; what a killed process began is completed before any log is."""
         fd = os.open(path, os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o600)
         try:
-            if GITIGNORE.startswith(os.pread(fd, 64, 0)):
+            if GITIGNORE.startswith(
+                os.pread(fd, 64, 0).rstrip(b"\0")
+            ):  # zeros: the power failed before it was synced
                 os.pwrite(fd, GITIGNORE, 0)
                 os.fsync(fd)
         finally:
@@ -244,6 +291,16 @@ def store_error(exc: OSError, message: str, where: str) -> StoreError:
     )
 
 
+def gone(place: Path) -> StoreError:
+    """The StoreError for a log that was removed or moved away under its writer."""
+    return StoreError(
+        "the log was removed or moved away while it was written",
+        code="CF-STORE-007",
+        where=str(place),
+        hint="restore it from a copy; recording goes on in another log",
+    )
+
+
 def _open_regular(path: Path) -> BinaryIO:
     """Open a file that is one: a pipe or a link to a device put in its place would never end."""
     fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -268,9 +325,9 @@ def _printable(name: str) -> str:
     return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in name)
 
 
-def _sync_folder(path: Path) -> None:
-    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+def _name(path: str) -> str:
     try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
+        path.encode()
+    except UnicodeEncodeError:
+        return quote(os.fsencode(path))  # a name that is no UTF-8 is remembered in a text that is
+    return path
