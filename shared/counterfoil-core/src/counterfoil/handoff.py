@@ -110,7 +110,7 @@ def seal(
     optional = {
         "authority": None if authority is None else authority.member(now + lifetime),
         "own": head,
-        "policy": None if policy is None else policy.digest,
+        "policy": log.cited(policy),
         "purpose": purpose,
         "seen": log.peers.heads(receiver),
         "taint": sorted(tainted),

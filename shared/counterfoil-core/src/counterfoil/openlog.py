@@ -83,6 +83,13 @@ class OpenLog:
                 self._policy = self._believed(self._source)
         return self._policy
 
+    def cited(self, policy: trust.Policy | None) -> str | None:
+        """The digest of a policy for a statement to cite; what it says is in the log from then on."""
+        if policy is None:
+            return None
+        self.recorder.open().blob(policy.digest, policy.envelope.payload)
+        return policy.digest
+
     def _believed(self, source: str | os.PathLike[str] | bytes | trust.Policy) -> trust.Policy:
         seen = None
         if isinstance(source, (str, os.PathLike)):

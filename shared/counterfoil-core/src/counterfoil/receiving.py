@@ -232,7 +232,7 @@ def receipt(
     if head is not None:
         predicate["own"] = head
     if policy is not None:
-        predicate["policy"] = policy.digest
+        predicate["policy"] = log.cited(policy)
     if seen is not None:
         predicate["seen"] = [seen.model_dump()]
     subject = {"digest": {"sha256": handoff}, "name": "handoff"}
