@@ -221,7 +221,7 @@ def demo(session: nox.Session) -> None:
 @shared
 def integrations(session: nox.Session) -> None:
     """By journey: real frameworks, real sockets, real processes; arguments go to pytest."""
-    chosen = "not slow and not wheels and not tradingagents"
+    chosen = "not slow and not wheels and not interop and not tradingagents"
     paths = session.posargs or ["integrations-tests"]
     _prepared(session, "frameworks", "integrations").run("pytest", "-m", chosen, *paths)
 
@@ -236,6 +236,24 @@ def slow(session: nox.Session) -> None:
         return
     frameworks = _prepared(session, "frameworks", "integrations")
     frameworks.run("pytest", "-m", "slow and not tradingagents", *(session.posargs or marked))
+
+
+@shared
+def interop(session: nox.Session) -> None:
+    """Go's own packages for transparency logs read an exported log (Debian: golang-go, golang-golang-x-mod-dev)."""
+    packages = ["golang-go", "golang-golang-x-mod-dev"]
+    there = shutil.which("go") and Path("/usr/share/gocode/src/golang.org/x/mod/sumdb/tlog").is_dir()
+    if not there and os.geteuid() == 0 and shutil.which("apt-get"):
+        quiet = {"DEBIAN_FRONTEND": "noninteractive"}
+        session.run("apt-get", "-qq", "update", external=True, env=quiet)
+        install = ("apt-get", "-qq", "install", "-y", "--no-install-recommends", *packages)
+        session.run(*install, external=True, env=quiet, silent=True)
+    elif not there:
+        session.error(
+            f"not run: Go is missing, and only root can install it: apt-get install {' '.join(packages)}"
+        )
+    paths = session.posargs or ["integrations-tests/test_tlog_go.py"]
+    _prepared(session, "dev", "test").run("pytest", "-m", "interop", *paths)
 
 
 @shared

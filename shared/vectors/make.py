@@ -19,14 +19,25 @@ from typing import Any
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 
-from making import canonical_cases, log_all, record_cases, reference_cases, statement_cases, value_cases  # noqa: E402
+from making import (  # noqa: E402
+    bundle_cases,
+    canonical_cases,
+    log_all,
+    record_cases,
+    reference_cases,
+    statement_cases,
+    tile_cases,
+    value_cases,
+)
 
 FILES = {
+    "bundle.json": bundle_cases.build,
     "canonical.json": canonical_cases.build,
     "log.json": log_all.build,
     "record.json": record_cases.build,
     "references.json": reference_cases.build,
     "statement.json": statement_cases.build,
+    "tiles.json": tile_cases.build,
     "values.json": value_cases.build,
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from langgraph.graph import END, START, MessagesState, StateGraph
 from langgraph.prebuilt import ToolNode
 from langgraph.types import Command, RetryPolicy, Send, interrupt
 
+from counterfoil import canonical
 from counterfoil_langchain import Handler
 
 Pattern = tuple[Any, Any, list[Row], list[Row]]
@@ -505,6 +507,13 @@ def test_a_wide_fan_out_loses_nothing(mode: str, handler: Handler, evidence: Pat
         (joined,) = [edge for edge in graph.edges if edge.target is collect]
         assert joined.handoff.parentSet is not None
         assert joined.handoff.parentSet.count == width == len(joined.parents)
+        # The repeatable half names them as well: by address, under one hash.
+        assert joined.handoff.content.parents is None
+        addresses = sorted(call.address for call in worked)
+        listed = canonical.dumps([{"address": address, "rel": "control"} for address in addresses])
+        assert joined.handoff.content.parentSet is not None
+        assert joined.handoff.content.parentSet.count == width
+        assert joined.handoff.content.parentSet.sha256 == hashlib.sha256(listed).hexdigest()
         assert {call.id for call in joined.sources} == {call.id for call in worked}
         assert {one["digest"] for one in joined.parents} == {call.end_digest for call in worked}
         assert run.content_root == reader.runs()[0].content_root

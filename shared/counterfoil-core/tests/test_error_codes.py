@@ -18,7 +18,16 @@ FAMILIES = {
     "CF-PROOF": ("tree.py",),
     "CF-NOTE": ("notes.py",),
     "CF-DSSE": ("dsse.py",),
-    "CF-KEYS": ("_ed25519.py", "_heads.py", "_home.py", "_identity.py", "_keyring.py", "_locks.py"),
+    "CF-BUNDLE": ("bundles/scanner.py", "bundles/lines.py", "bundles/blobtext.py", "bundles/content.py"),
+    "CF-KEYS": (
+        "_ed25519.py",
+        "_heads.py",
+        "_home.py",
+        "_identity.py",
+        "_keyring.py",
+        "_locks.py",
+        "_secret.py",
+    ),
 }
 NUMBER = re.compile(r'"(0\d\d)"')
 

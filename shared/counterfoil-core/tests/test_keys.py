@@ -55,6 +55,22 @@ def test_cctv_edge_cases(case: dict[str, Any]) -> None:
         assert accepted == (not flags & {"low_order_R", "non_canonical_R", "low_order_residue"})
 
 
+def test_how_much_of_the_outside_cases_is_accepted() -> None:
+    """The policy in numbers: a change of it is noticed here."""
+    counts = {"key refused": 0, "refused": 0, "accepted": 0}
+    for case in CCTV:
+        try:
+            public = PublicKey(bytes.fromhex(case["key"]))
+        except WeakKeyError:
+            counts["key refused"] += 1
+            continue
+        accepted = public.verify(bytes.fromhex(case["sig"]), case["msg"].encode())
+        counts["accepted" if accepted else "refused"] += 1
+    assert counts == {"key refused": 196, "refused": 129, "accepted": 15}
+    results = [test["result"] for group in WYCHEPROOF["testGroups"] for test in group["tests"]]
+    assert (results.count("valid"), len(results)) == (52, 95)
+
+
 def test_cctv_covers_every_low_order_encoding() -> None:
     seen = {bytes.fromhex(case["key"]) for case in CCTV if "low_order_A" in case["flags"]}
     assert seen <= LOW_ORDER

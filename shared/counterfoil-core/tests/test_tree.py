@@ -8,12 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from counterfoil import tree
 from counterfoil.errors import ProofError
 
 MERKLE = Path(__file__).resolve().parents[2] / "vectors" / "outside" / "merkle"
 LEAVES = [tree.leaf_hash(b"entry %d" % number) for number in range(67)]
+MANY = [tree.leaf_hash(b"%d" % number) for number in range(5001)]
 # Upstream compares two equal short strings and accepts; here a root is 32 bytes.
 SHORT_ROOTS = "consistency/additional/sizes-are-equal-one-and-proof-is-empty.json"
 
@@ -80,6 +83,38 @@ def test_consistency_probes(probe: dict[str, Any]) -> None:
         assert (refused is not None) == probe["wantErr"]
 
 
+@pytest.mark.parametrize("probe", probes("subtreeinclusion"))
+def test_subtree_inclusion_probes(probe: dict[str, Any]) -> None:
+    """Inclusion in the subtree of leaves start to end is inclusion in a tree of its own that begins at start."""
+    proof = [unpack(step) for step in probe["proof"] or []]
+    start, size = probe["start"], probe["end"] - probe["start"]
+    leaf, root = unpack(probe["leafHash"]), unpack(probe["root"])
+    refused = outcome(tree.verify_inclusion, leaf, probe["leafIdx"] - start, size, proof, root)
+    assert (refused is not None) == probe["wantErr"]
+
+
+@pytest.mark.parametrize(
+    "probe", [one for one in probes("subtreeconsistency") if one.values[0]["start"] == 0]
+)
+def test_subtree_consistency_probes(probe: dict[str, Any]) -> None:
+    """From the first leaf on it is consistency; there is no verifier for other subtrees, since nothing gives any."""
+    proof = [unpack(step) for step in probe["proof"] or []]
+    arguments = (probe["end"], probe["size"], proof, unpack(probe["root1"]), unpack(probe["root2"]))
+    refused = outcome(tree.verify_consistency, *arguments)
+    if any(len(root) != 32 for root in arguments[3:]):
+        assert refused == "CF-PROOF-001"
+    elif probe["end"] == 0:
+        assert refused == "CF-PROOF-003"  # an empty tree proves nothing here
+    else:
+        assert (refused is not None) == probe["wantErr"]
+
+
+def test_every_probe_is_there() -> None:
+    kinds = ("inclusion", "consistency", "subtreeinclusion", "subtreeconsistency")
+    counted = {kind: len(probes(kind)) for kind in kinds}
+    assert counted == {"inclusion": 56, "consistency": 52, "subtreeinclusion": 48, "subtreeconsistency": 39}
+
+
 def test_published_roots() -> None:
     known = json.loads((MERKLE / "rfc6962_roots.json").read_text())
     leaves = [tree.leaf_hash(bytes.fromhex(data)) for data in known["leafInputsHex"]]
@@ -111,6 +146,29 @@ def test_every_size_equals_the_definition() -> None:
             tree.verify_consistency(index + 1, size, older, defined_root(leaves[: index + 1]), root)
         if size < len(LEAVES):
             grown.append(LEAVES[size])
+
+
+@given(st.data())
+@settings(max_examples=60, deadline=None)
+def test_any_two_sizes_up_to_5000(data: st.DataObject) -> None:
+    second = data.draw(st.integers(1, 5000))
+    first = data.draw(st.integers(1, second))
+    leaves = MANY[:second]
+    root = tree.root_of(leaves)
+    proof = tree.consistency_proof(leaves, first)
+    assert len(proof) <= second.bit_length() + 1
+    old = tree.root_of(leaves[:first])
+    tree.verify_consistency(first, second, proof, old, root)
+    other = data.draw(st.integers(1, second).filter(lambda size: size != first) if second > 1 else st.just(0))
+    assert outcome(tree.verify_consistency, other, second, proof, old, root)
+    if first < second:
+        assert outcome(
+            tree.verify_consistency, first, second + 1, proof, old, tree.root_of(MANY[: second + 1])
+        )
+    index = data.draw(st.integers(0, second - 1))
+    path = tree.inclusion_proof(leaves, index)
+    tree.verify_inclusion(leaves[index], index, second, path, root)
+    assert outcome(tree.verify_inclusion, leaves[index], index, second, path, old) or old == root
 
 
 def changes(proof: list[bytes]) -> list[list[bytes]]:

@@ -19,13 +19,28 @@ from typing import Any
 import pytest
 
 import counterfoil
-from counterfoil import canonical, digest, dsse, keys, log, notes, records, segments, statements, tree, values
+from counterfoil import (
+    canonical,
+    digest,
+    dsse,
+    keys,
+    log,
+    notes,
+    patterns,
+    policy_form,
+    records,
+    segments,
+    statements,
+    tree,
+    trust,
+    values,
+)
 from counterfoil.capture import Capture
 from counterfoil.errors import CounterfoilError
 from counterfoil.stores import FolderStore
 
 VECTORS = Path(__file__).resolve().parents[2] / "vectors"
-FILES = ("canonical", "log", "record", "references", "statement", "values")
+FILES = ("bundle", "canonical", "log", "record", "references", "statement", "tiles", "values")
 
 
 def load(name: str) -> dict[str, Any]:
@@ -33,7 +48,7 @@ def load(name: str) -> dict[str, Any]:
     return content
 
 
-CANONICAL, LOG, RECORD, REFERENCES, STATEMENT, VALUES = (load(name) for name in FILES)
+CANONICAL, LOG, RECORD, REFERENCES, STATEMENT, _, VALUES = (load(name) for name in FILES[1:])
 
 
 def named(cases: list[dict[str, Any]]) -> Any:
@@ -304,6 +319,36 @@ def test_parents_stand_inline_or_in_a_list(case: dict[str, Any]) -> None:
     assert found == case["parentSet"]
 
 
+@named(STATEMENT["policies"])
+def test_a_policy_is_read(case: dict[str, Any]) -> None:
+    found = trust.parse(case["envelope"])
+    assert found.digest == case["digest"]
+    assert found.envelope.to_bytes().decode() == case["envelope"]
+    content = found.content.model_dump(by_alias=True, exclude_none=True)
+    assert policy_form.build(content) == found.envelope.payload
+
+
+@named(STATEMENT["refused_policies"])
+def test_what_is_no_policy_is_refused(case: dict[str, Any]) -> None:
+    assert code_of(trust.parse, case["envelope"] + " " * case.get("spaces", 0)) == case["code"]
+
+
+@pytest.mark.parametrize("case", STATEMENT["judged"], ids=lambda one: one["worth"])
+def test_a_key_is_worth_what_the_policy_says(case: dict[str, Any]) -> None:
+    policy = trust.parse(STATEMENT["policies"][1]["envelope"])
+    assert policy.judge(case["key"], case["issued"], proven=case.get("proven")) == case["worth"]
+
+
+@pytest.mark.parametrize("case", STATEMENT["covers"], ids=lambda one: f"{one['granted']} {one['asked']}")
+def test_a_pattern_covers(case: dict[str, Any]) -> None:
+    assert patterns.covers(case["granted"], case["asked"]) is case["covered"]
+
+
+@pytest.mark.parametrize("case", STATEMENT["capabilities"], ids=lambda one: one["text"][:20])
+def test_a_capability_is_one(case: dict[str, Any]) -> None:
+    assert patterns.is_capability(case["text"]) is case["good"]
+
+
 # -- log.json ---------------------------------------------------------------------------------------------------------
 
 
@@ -328,8 +373,9 @@ def laid_out(place: Path, files: dict[str, str], folders: list[str] = []) -> Pat
 
 
 def keyring(names: list[str]) -> keys.Keyring:
-    """The keys named; `~name` is pinned by its fingerprint alone."""
-    ring = keys.Keyring.of([public(name) for name in names if not name.startswith("~")])
+    """The keys named; `~name` is pinned by its fingerprint alone, `name+` may sign policies."""
+    plain = [public(name) for name in names if name[0] != "~" and name[-1] != "+"]
+    ring = keys.Keyring.of(plain, admins=[public(name[:-1]) for name in names if name[-1] == "+"])
     for name in names:
         if name.startswith("~"):
             ring.pin(LOG["keys"][name[1:]]["fingerprint"])
@@ -342,7 +388,8 @@ def test_evidence_gets_its_verdict(place: Path, case: dict[str, Any]) -> None:
     for head in case.get("heads", []):
         where = FolderStore(place).uri if head["evidence"] == "." else head["evidence"]
         keys.remember_head(**head | {"evidence": where})
-    found = counterfoil.verify(place, keyring=keyring(case["keyring"]))
+    policy = case["policy"].encode() if "policy" in case else None
+    found = counterfoil.verify(place, keyring=keyring(case["keyring"]), policy=policy)
     assert (found.verdict, [one.code for one in found.findings]) == (case["verdict"], case["findings"])
     # What this machine remembers is not in the evidence: the note that it remembers nothing is no part of a vector.
     told = [one.code for one in found.notes if one.code != "CF-VERIFY-062"]

@@ -11,7 +11,7 @@ from making.logs import RUN, Log
 
 @dataclass
 class Case:
-    """One evidence; the keyring holds the named keys, `~name` only by fingerprint."""
+    """One evidence; the keyring holds the named keys, `~name` only by fingerprint, `name+` as an admin."""
 
     name: str
     files: dict[str, bytes]
@@ -22,6 +22,7 @@ class Case:
     counts: dict[str, int] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     folders: list[str] = field(default_factory=list)
+    policy: str = ""
 
     def to_json(self) -> dict[str, Any]:
         """As it stands in the vectors."""
@@ -32,7 +33,7 @@ class Case:
             "name": self.name,
             "verdict": self.verdict,
         }
-        for name in ("counts", "folders", "heads", "notes"):
+        for name in ("counts", "folders", "heads", "notes", "policy"):
             if getattr(self, name):
                 out[name] = getattr(self, name)
         return out

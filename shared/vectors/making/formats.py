@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import json
 import re
 import struct
 import zlib
@@ -31,6 +32,16 @@ def jcs(value: Any) -> bytes:
 def sha256(data: bytes) -> str:
     """Hex SHA-256."""
     return hashlib.sha256(data).hexdigest()
+
+
+def unb64(text: str) -> bytes:
+    """Bytes of standard base64."""
+    return base64.b64decode(text, validate=True)
+
+
+def json_of(text: str) -> Any:
+    """A text's value."""
+    return json.loads(text)
 
 
 def b64(data: bytes) -> str:

@@ -10,6 +10,7 @@ from making.logs import ACTOR, AT, IDENTITY, PEER, RUN, Log
 
 RUN2 = "2" * 32
 PROMPT = "Write one line about rain. " * 12
+PAYLOAD = "Please count the drops. " * 12
 LONG = "It rained on the river, and the river did not mind. " * 6
 
 
@@ -136,7 +137,7 @@ def complete() -> tuple[Log, dict[str, list[bytes]]]:
 
 def received(log: Log, *, by: formats.Key = PEER, carry: bool = True, **changes: Any) -> str:
     """A handoff of another process, its payload, and our receipt for it; the handoff's digest."""
-    text = "Please count the drops. " * 12
+    text = PAYLOAD
     payload = log.value(text)
     issued = log.now() // 1000
     predicate = {

@@ -141,7 +141,7 @@ def entry_cases() -> Iterator[Case]:
         empty = len(jcs({"body": {**body, "context": {"x": ""}}, "i": 3, "prev": "0" * 64}))
         return with_entry(lambda log: log.entry({**body, "context": {"x": "x" * (size - empty)}}))
 
-    yield broken("a record of more than 32 KiB", long(66_560), "CF-VERIFY-012")
+    yield broken("a record of more than 32 KiB", long(65_535), "CF-VERIFY-012")
     yield broken(
         "a record with a float",
         with_entry(lambda log: log.entry({**body, "context": {"x": 0.5}})),
@@ -152,7 +152,7 @@ def entry_cases() -> Iterator[Case]:
         with_entry(lambda log: log.entry({**body, "context": {"x": None}})),
         "CF-VERIFY-012",
     )
-    yield broken("an entry of 66,561 bytes", long(66_561), "CF-LOG-016")
+    yield broken("an entry of 65,536 bytes", long(65_536), "CF-LOG-016")
 
 
 def segment_cases() -> Iterator[Case]:

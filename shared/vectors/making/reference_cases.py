@@ -7,6 +7,12 @@ from typing import Any
 from making.formats import Blobs, b64, jcs, sha256
 from making.log_complete import message
 
+COMMITMENT = {
+    "commit": "5d1f0a6c0c7d8f3f2f7a0a55f4f6f2cf6f0b5be1d1a8a4f2c6f0c4c0a1c7e8d9",
+    "media": "text/plain;charset=utf-8",
+    "size": 300,
+}
+
 
 def case(name: str, value: Any) -> dict[str, Any]:
     """One value; a blob is given as text where it is one."""
@@ -67,6 +73,7 @@ def values() -> list[dict[str, Any]]:
             "a reference stays",
             {"a": {"$ref": {"media": "text/plain;charset=utf-8", "sha256": "0" * 64, "size": 9}}},
         ),
+        case("a commitment stays", {"who": {"$ref": COMMITMENT}}),
         case("no messages", []),
         case("one message", [human]),
         case("two messages", [human, long]),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
-from making import formats
+from making import formats, trust_cases
 from making.formats import b64, jcs, sha256
 from making.logs import ACTOR, AT, IDENTITY, KEYS, LOG, PEER, RUN, STRANGER
 
@@ -30,6 +30,7 @@ HANDOFF: Final[dict[str, Any]] = {
 }
 ORIGIN: Final = f"{IDENTITY.keyid}/{LOG}"
 HEAD: Final = {"origin": ORIGIN, "root": "a" * 64, "size": 7}
+AUTHORITY: Final = {"allow": ["repo:read"], "expires": ISSUED + 1, "maxDepth": 0}
 RECEIPT: Final[dict[str, Any]] = {
     "checks": ["signature", "statement"],
     "handoff": "9" * 64,
@@ -53,6 +54,12 @@ def statements() -> list[dict[str, Any]]:
     full = {
         **HANDOFF,
         "audience": "counter",
+        "authority": {
+            "allow": ["repo:read", "repo:write:tests/*"],
+            "expires": ISSUED + 600_000,
+            "from": "6" * 64,
+            "maxDepth": 3,
+        },
         "call": "c" * 32,
         "content": {
             **CONTENT,
@@ -63,19 +70,32 @@ def statements() -> list[dict[str, Any]]:
         "nonce": "5" * 32,
         "own": HEAD,
         "parents": [{"digest": "7" * 64, "rel": "control"}, {"digest": "8" * 64, "rel": "data"}],
+        "policy": "4" * 64,
         "proof": "countersigned",
+        "purpose": "write unit tests",
         "reason": "the node could read all of these",
         "run": RUN,
         "seen": [{**HEAD, "origin": f"{PEER.keyid}/{'c' * 16}"}],
+        "taint": ["pdf", "web"],
     }
-    many = {**HANDOFF, "parentSet": {"count": 17, "sha256": "b" * 64, "size": 1649}}
+    addresses = [
+        {"address": f"invoke_workflow:team/step:n{number:02d}@1", "rel": "control"} for number in range(17)
+    ]
+    wide = {"count": 17, "sha256": sha256(jcs(addresses))}
+    many = {
+        **HANDOFF,
+        "content": {**CONTENT, "parentSet": wide},
+        "parentSet": {"count": 17, "sha256": "b" * 64, "size": 1649},
+    }
     refused = {
         **RECEIPT,
         "checks": [],
         "nonce": "5" * 32,
         "own": HEAD,
+        "policy": "4" * 64,
         "reason": "CF-HANDOFF-015 expired",
         "run": RUN,
+        "seen": [{**HEAD, "origin": f"{PEER.keyid}/{'c' * 16}"}],
         "status": "refused",
     }
     both = {"digest": {**SUBJECT["digest"], "sha256": sha256(PAYLOAD)}, "name": "payload"}
@@ -122,6 +142,10 @@ def refused_statements() -> list[dict[str, Any]]:
     def content(**changes: Any) -> bytes:
         return made({**HANDOFF, "content": {**CONTENT, **changes}})
 
+    def authority(**changes: Any) -> bytes:
+        return made({**HANDOFF, "authority": {**AUTHORITY, **changes}})
+
+    without_end = {name: value for name, value in AUTHORITY.items() if name != "expires"}
     value = json.loads(good)
     deep: Any = 1
     for _ in range(15):
@@ -189,6 +213,23 @@ def refused_statements() -> list[dict[str, Any]]:
         ("issued before 1970", made({**HANDOFF, "issued": -1}), "CF-STMT-005"),
         ("a nonce of 16 digits", made({**HANDOFF, "nonce": "5" * 16}), "CF-STMT-005"),
         ("a head of size 0", made({**HANDOFF, "own": {**HEAD, "size": 0}}), "CF-STMT-005"),
+        ("17 heads seen", made({**HANDOFF, "seen": [HEAD] * 17}), "CF-STMT-005"),
+        ("taints in another order", made({**HANDOFF, "taint": ["web", "pdf"]}), "CF-STMT-005"),
+        ("a taint twice", made({**HANDOFF, "taint": ["web", "web"]}), "CF-STMT-005"),
+        ("an empty taint", made({**HANDOFF, "taint": [""]}), "CF-STMT-005"),
+        ("authority without an end", made({**HANDOFF, "authority": without_end}), "CF-STMT-005"),
+        ("authority for nothing", authority(allow=[]), "CF-STMT-005"),
+        ("capabilities in another order", authority(allow=["b", "a"]), "CF-STMT-005"),
+        ("a capability with a star in the middle", authority(allow=["repo:*:x"]), "CF-STMT-005"),
+        ("a capability with dots", authority(allow=["repo:../x"]), "CF-STMT-005"),
+        ("authority to be handed on 65 times", authority(maxDepth=65), "CF-STMT-005"),
+        ("authority from a name", authority(**{"from": "planner"}), "CF-STMT-005"),
+        (
+            "a receipt with authority",
+            made({**RECEIPT, "authority": AUTHORITY}, RECEIVED, "receipt"),
+            "CF-STMT-005",
+        ),
+        ("a policy", made({}, kind="policy"), "CF-STMT-004"),
         ("an unknown status", made({**RECEIPT, "status": "read"}, RECEIVED, "receipt"), "CF-STMT-005"),
         ("a receipt for a handoff's members", made(HANDOFF, SUBJECT, "receipt"), "CF-STMT-005"),
         (
@@ -212,13 +253,26 @@ def envelopes() -> list[dict[str, Any]]:
     assert url["payload"] != normal["payload"]
     more = {**normal, "alg": "none", "signatures": [{**normal["signatures"][0], "cert": "x"}]}
     turned = {**two, "signatures": two["signatures"][::-1]}
+    longest = filled(formats.envelope(payload, IDENTITY), 65_000)
     listed = [
         ("white space", json.dumps(normal, indent=1), normal),
         ("base64url", json.dumps(url), normal),
         ("unknown members", json.dumps(more), normal),
         ("signatures in another order", json.dumps(turned), two),
+        ("65,000 bytes in normal form", json.dumps(longest), longest),
     ]
     return [{"envelope": text, "name": name, "normal": jcs(form).decode()} for name, text, form in listed]
+
+
+def filled(envelope: dict[str, Any], size: int) -> dict[str, Any]:
+    """The envelope with one more signature, so that its JCS form has this many bytes."""
+    (signature,) = envelope["signatures"]
+    for keyid in ("z", "zz", "zzz", "zzzz"):
+        more = {"keyid": keyid, "sig": ""}
+        room = size - len(jcs({**envelope, "signatures": [signature, more]}))
+        if room % 4 == 0:
+            return {**envelope, "signatures": [signature, {**more, "sig": "QUFB" * (room // 4)}]}
+    raise AssertionError(size)
 
 
 def refused_envelopes() -> list[dict[str, Any]]:
@@ -268,6 +322,8 @@ def refused_envelopes() -> list[dict[str, Any]]:
         ("a carried key that is too long", one(spki="A" * 257), "CF-DSSE-005"),
         ("a carried key that is no base64", one(spki="?"), "CF-DSSE-004"),
         ("larger than 64 KiB", with_(payload="QUFB" * 16385), "CF-DSSE-001"),
+        ("larger than 64 KiB by white space", with_() + " " * 65_536, "CF-DSSE-001"),
+        ("65,001 bytes in normal form", jcs(filled(normal, 65_001)).decode(), "CF-DSSE-001"),
     ]
     other = formats.statement("handoff", SUBJECT, {**HANDOFF, "exact": False})
     weak = {"keyid": STRANGER.keyid, "sig": b64(sign(formats.pae(payload)))}
@@ -329,4 +385,5 @@ def build() -> dict[str, Any]:
         "refused_envelopes": refused_envelopes(),
         "refused_statements": refused_statements(),
         "statements": statements(),
+        **trust_cases.build(),
     }

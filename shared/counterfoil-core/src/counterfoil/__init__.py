@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING, Any
 from counterfoil._version import __version__
 
 if TYPE_CHECKING:
-    from counterfoil import canonical, dsse, errors, hooks, keys, notes, tree, values
+    from counterfoil import canonical, dsse, errors, hooks, keys, notes, tree, trust, values
     from counterfoil.autostart import install, uninstall
     from counterfoil.context import current
     from counterfoil.errors import CounterfoilError, HandoffRefusedError
     from counterfoil.findings import Finding, Verification
-    from counterfoil.handoff import Accepted, OpenLog, accept, open, seal
+    from counterfoil.handoff import Accepted, Allow, OpenLog, accept, open, seal, take_receipt
     from counterfoil.hooks import hookimpl, hookspec
     from counterfoil.reader import read
     from counterfoil.recorder import Recorder
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Accepted",
+    "Allow",
     "CounterfoilError",
     "Finding",
     "HandoffRefusedError",
@@ -39,6 +40,7 @@ __all__ = [
     "Verification",
     "__version__",
     "accept",
+    "bundle",
     "canonical",
     "current",
     "dsse",
@@ -52,7 +54,9 @@ __all__ = [
     "open",
     "read",
     "seal",
+    "take_receipt",
     "tree",
+    "trust",
     "uninstall",
     "values",
     "verify",
@@ -60,6 +64,7 @@ __all__ = [
 
 _WHERE = {
     "Accepted": "handoff",
+    "Allow": "handoff",
     "OpenLog": "handoff",
     "CounterfoilError": "errors",
     "Finding": "findings",
@@ -67,6 +72,7 @@ _WHERE = {
     "Recorder": "recorder",
     "Verification": "findings",
     "accept": "handoff",
+    "bundle": "bundles.cutting",
     "current": "context",
     "hookimpl": "hooks",
     "hookspec": "hooks",
@@ -74,6 +80,7 @@ _WHERE = {
     "open": "handoff",
     "read": "reader",
     "seal": "handoff",
+    "take_receipt": "handoff",
     "uninstall": "autostart",
     "verify": "verification",
 }

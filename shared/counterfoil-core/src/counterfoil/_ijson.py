@@ -14,11 +14,13 @@ import orjson
 
 from counterfoil import _jcs
 from counterfoil._jcs import MAX_INTEGER, refuse
+from counterfoil._jcs_fast import fast
 
 MAX_DEPTH_READ: Final = 64
 """Default of ``loads``."""
 
 _MAX_INTEGER_TEXT: Final = 17
+_EXACT: Final = 2.0**53
 
 
 def loads(data: bytes | str, *, max_depth: int = MAX_DEPTH_READ, max_bytes: int | None = None) -> Any:
@@ -100,13 +102,14 @@ def _check_depth(raw: bytes, max_depth: int) -> None:
 def _canonical_value(raw: bytes) -> tuple[bool, Any]:
     """``(True, value)`` when the text is strict and canonical, as it equals what its value is written as.
 
-    A float makes the fast writer decline, so integers that orjson reads as floats never get past this.
+    orjson reads integers beyond 2^64 as floats, and such a float is written as that integer again: floats from 2^53
+    up are therefore left to the strict reader, which looks at the text of a number.
     """
     try:
         value = orjson.loads(raw)
     except ValueError:
         return False, None
-    return (True, value) if _jcs.fast(value) == raw else (False, None)
+    return (True, value) if fast(value, below=_EXACT) == raw else (False, None)
 
 
 def _strict(raw: bytes) -> Any:

@@ -28,12 +28,16 @@ _FINGERPRINT: Final = re.compile(r"[0-9a-f]{64}")
 
 @dataclass(frozen=True, slots=True)
 class Pin:
-    """A trusted fingerprint; ``own`` marks the identity of this home, ``spki`` is known or not."""
+    """A trusted fingerprint; ``own`` marks the identity of this home, ``spki`` is known or not.
+
+    ``admin`` marks a key that may sign trust policies; the own identity may anyway.
+    """
 
     fingerprint: str
     note: str = ""
     own: bool = False
     spki: bytes | None = None
+    admin: bool = False
 
 
 class Keyring:
@@ -68,13 +72,19 @@ class Keyring:
         return keyring
 
     @classmethod
-    def of(cls, keys: Iterable[PublicKey]) -> Self:
-        """A keyring in memory that trusts exactly these keys."""
+    def of(cls, keys: Iterable[PublicKey], *, admins: Iterable[PublicKey] = ()) -> Self:
+        """A keyring in memory that trusts exactly these keys; ``admins`` are keys that may sign trust policies."""
         keyring = cls()
-        for key in keys:
-            keyring._pins[key.keyid] = Pin(key.keyid, spki=key.spki)
+        chiefs = tuple(admins)
+        for key in (*keys, *chiefs):
+            keyring._pins[key.keyid] = Pin(key.keyid, spki=key.spki, admin=key in chiefs)
             keyring._known[key.keyid] = key
         return keyring
+
+    @property
+    def admins(self) -> frozenset[str]:
+        """Fingerprints of the keys that may sign trust policies here."""
+        return frozenset(pin.fingerprint for pin in self._pins.values() if pin.admin or pin.own)
 
     @property
     def own(self) -> str | None:
@@ -113,8 +123,10 @@ class Keyring:
         """All pins, by fingerprint."""
         return [self._pins[name] for name in sorted(self._pins)]
 
-    def pin(self, fingerprint: str, *, note: str = "", spki: bytes | None = None) -> Pin:
-        """Trusts a fingerprint that was obtained from the key's owner. Pinning again updates note and key.
+    def pin(
+        self, fingerprint: str, *, note: str = "", spki: bytes | None = None, admin: bool | None = None
+    ) -> Pin:
+        """Trusts a fingerprint that was obtained from the key's owner. Pinning again updates note, key and admin.
 
         Raises:
             KeyringError: CF-KEYS-022: not a fingerprint; CF-KEYS-023: ``spki`` has another hash; CF-KEYS-024:
@@ -131,6 +143,7 @@ class Keyring:
                 note=note or (old.note if old else ""),
                 own=old is not None and old.own,
                 spki=key.spki if key else (old.spki if old else None),
+                admin=admin if admin is not None else old is not None and old.admin,
             )
             self._put(pin)
         return pin
@@ -157,7 +170,7 @@ class Keyring:
         """Makes ``key`` the own one; the caller holds the home's lock. An earlier identity stays trusted."""
         for pin in list(self._pins.values()):
             if pin.own:
-                self._put(Pin(pin.fingerprint, note=pin.note, spki=pin.spki))
+                self._put(Pin(pin.fingerprint, note=pin.note, spki=pin.spki, admin=pin.admin))
         self._put(Pin(key.keyid, note="own identity", own=True, spki=key.spki))
         self._write()
 
@@ -232,13 +245,14 @@ def _parse(path: Path, data: bytes) -> dict[str, Pin]:
 def _pin_of(path: Path, name: str, entry: Any) -> Pin:
     if not _FINGERPRINT.fullmatch(name) or not isinstance(entry, dict):
         _refuse_file(path, "a pin is not a fingerprint with an object")
-    note, own = entry.get("note", ""), entry.get("own", False)
-    if not set(entry) <= {"note", "own", "spki"} or not isinstance(note, str) or not isinstance(own, bool):
+    note, own, admin = entry.get("note", ""), entry.get("own", False), entry.get("admin", False)
+    known = set(entry) <= {"admin", "note", "own", "spki"}
+    if not known or not isinstance(note, str) or not isinstance(own, bool) or not isinstance(admin, bool):
         _refuse_file(path, "a pin has unknown members")
     if not _note_fits(note):
         _refuse_file(path, "the note of a pin is too long or has control characters")
     spki = _spki_of(path, name, entry["spki"]) if "spki" in entry else None
-    return Pin(name, note=note, own=own, spki=spki)
+    return Pin(name, note=note, own=own, spki=spki, admin=admin)
 
 
 def _spki_of(path: Path, name: str, text: Any) -> bytes:
@@ -253,6 +267,8 @@ def _spki_of(path: Path, name: str, text: Any) -> bytes:
 
 def _entry(pin: Pin) -> dict[str, Any]:
     entry: dict[str, Any] = {"note": pin.note, "own": pin.own}
+    if pin.admin:
+        entry["admin"] = True
     if pin.spki is not None:
         entry["spki"] = base64.b64encode(pin.spki).decode()
     return entry

@@ -97,6 +97,9 @@ class Appender:
         self._suspects = dict(scan.suspects)
         self._blobs: set[str] = set()
         self._head: dict[str, Any] | None = None
+        if scan.last_note is not None:  # of an earlier session: chosen because it is this identity's own
+            found = notes.Checkpoint.parse(notes.Note.parse(scan.last_note).text)
+            self._head = {"origin": self.origin, "root": found.root.hex(), "size": found.size}
 
     def _describe(self, number: int, good: int) -> dict[str, Any]:
         with contextlib.suppress(OSError):

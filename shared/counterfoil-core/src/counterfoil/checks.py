@@ -16,6 +16,7 @@ from counterfoil.log import BlobSeen, CheckpointSeen, Entry, LogScan, Problem
 from counterfoil.statement_checks import UNKNOWN, StatementCheck
 from counterfoil.stored import Stored
 from counterfoil.stores import FolderStore
+from counterfoil.trust_checks import Heads, Shared
 
 __all__ = ["LogCheck"]
 
@@ -23,9 +24,11 @@ _CUT: Final = "a process was killed, or the end was cut: compare with a checkpoi
 
 
 class LogCheck:
-    """One pass over one log; ``checkpoints`` (size to root) and ``counts`` are there afterwards.
+    """One pass over one log; ``checkpoints`` (size to root), ``cites`` (notes of other logs) and ``counts`` are there
+    afterwards.
 
-    ``own`` is the fingerprint of this home's identity: a log of another one gets a note.
+    ``own`` is the fingerprint of this home's identity: a log of another one gets a note. ``shared`` is what the checks
+    of all logs have in common.
     """
 
     def __init__(
@@ -36,6 +39,7 @@ class LogCheck:
         heads: dict[str, keys.Head],
         *,
         own: str | None = None,
+        shared: Shared | None = None,
     ) -> None:
         self.name = name
         self.checkpoints: dict[int, str] = {}
@@ -50,12 +54,14 @@ class LogCheck:
         self._own = own
         self._findings: list[Finding] = []
         self._stored = Stored(store, name)
-        self._statements = StatementCheck(self._stored, keyring, self.checkpoints, self._say)
+        self._statements = StatementCheck(
+            self._stored, keyring, self.checkpoints, self._say, shared or Shared(Heads())
+        )
         self._vkey = ""
         self._open: dict[str, str] = {}
         self._started: dict[str, int] = {}
         self._ended: dict[str, int] = {}
-        self._seen: list[tuple[str, bytes]] = []
+        self.cites: list[tuple[str, bytes]] = []
         self._torn: Problem | None = None
         self._unended = 0
 
@@ -63,6 +69,11 @@ class LogCheck:
     def origin(self) -> str:
         """Origin by the log's first session, empty before ``run``."""
         return self._statements.origin
+
+    @property
+    def vkey(self) -> str:
+        """Verifier key of the log's own checkpoints, empty before ``run`` or without a usable session."""
+        return self._vkey
 
     def run(self) -> list[Finding]:
         """Findings of this log, in the order of its entries."""
@@ -89,7 +100,7 @@ class LogCheck:
 
     def cited(self, everything: dict[str, dict[int, str]], *, partial: bool) -> Iterator[Finding]:
         """Findings about other logs whose last checkpoint a session of this log cites."""
-        for name, note in self._seen:
+        for name, note in self.cites:
             if name not in everything:
                 if not partial:
                     yield Finding(
@@ -241,7 +252,7 @@ class LogCheck:
             if type(one) is dict and type(one.get("log")) is str and is_reference(one.get("note")):
                 ref = Reference.from_dict(one["note"])
                 if self._stored.there(ref):
-                    self._seen.append((one["log"], self._stored.read(ref)))
+                    self.cites.append((one["log"], self._stored.read(ref)))
                 elif apart:
                     self._say("CF-VERIFY-010", at, "the checkpoint of another log that it cites is missing")
 

@@ -18,7 +18,7 @@ from counterfoil._folders import sync_folder
 from counterfoil.errors import CounterfoilError, LogError
 from counterfoil.stores import FolderStore
 
-__all__ = ["Chosen", "choose", "is_live", "moved_with", "unlock"]
+__all__ = ["Chosen", "choose", "is_live", "lock_log", "moved_with", "unlock"]
 
 _TRIES: Final = 4
 _PAUSE: Final = 0.002
@@ -68,7 +68,7 @@ def choose(store: FolderStore, identity: keys.SigningKey) -> Chosen:
         # What should be there of it cannot be told: it is left as it is for whoever looks into that.
         whole &= keys.head_name(origin) not in damaged
         if chosen is None and whole and _ours(scan, origin, identity):
-            locks = _locks_of(store, name, origin)
+            locks = lock_log(store, name, origin)
             if locks:
                 scan, whole = _look(store, name, identity)
                 if whole and _ours(scan, origin, identity) and _continues(store, scan, heads.get(origin)):
@@ -159,8 +159,8 @@ def _stored(store: FolderStore, scan: log.LogScan, *, settled: float | None = No
     return True
 
 
-def _locks_of(store: FolderStore, name: str, origin: str) -> list[int]:
-    """The lock in the home and the hold on the log's folder, or none of them."""
+def lock_log(store: FolderStore, name: str, origin: str) -> list[int]:
+    """The lock in the home and the hold on the log's folder, or none of them; ``unlock`` each."""
     lock = _lock(origin)
     if lock is None:
         return []

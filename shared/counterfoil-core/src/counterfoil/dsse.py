@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any, Final, NoReturn, Protocol, Self
@@ -22,7 +22,9 @@ from counterfoil.errors import CanonicalError, EnvelopeError
 
 __all__ = [
     "MAX_ENVELOPE",
+    "MAX_NORMAL",
     "PAYLOAD_TYPE",
+    "Check",
     "Envelope",
     "KeySource",
     "Signature",
@@ -31,6 +33,9 @@ __all__ = [
 
 PAYLOAD_TYPE: Final = "application/vnd.in-toto+json"
 MAX_ENVELOPE: Final = 64 * 1024
+"""Bytes of an envelope as it is received."""
+MAX_NORMAL: Final = 65_000
+"""Bytes of its normal form, which has to fit an entry of a log."""
 MAX_SIGNATURES: Final = 4
 MAX_KEYID: Final = 128
 MAX_SPKI: Final = 256
@@ -38,6 +43,10 @@ _MAX_DEPTH: Final = 16
 _KEYID: Final = re.compile(r"[\x21-\x7e]{1,128}")
 _HEX_KEYID: Final = re.compile(r"[0-9a-f]{64}")
 _URL_ALPHABET: Final = str.maketrans("-_", "+/")
+
+
+Check = Callable[[PublicKey, bytes, bytes], bool]
+"""Whether a signature over a message is a key's."""
 
 
 class KeySource(Protocol):
@@ -68,34 +77,46 @@ class Envelope:
     signatures: tuple[Signature, ...]
 
     @classmethod
-    def parse(cls, data: bytes | str | Mapping[str, Any]) -> Self:
-        """Envelope from its JSON text, or from that text read already.
+    def parse(cls, data: bytes | str | Mapping[str, Any], *, limit: int = MAX_ENVELOPE) -> Self:
+        """Envelope from its JSON text, or from that text read already; ``limit`` in bytes is for trust policies.
 
         Raises:
-            EnvelopeError: CF-DSSE-001: larger than 64 KiB; CF-DSSE-002: not strict JSON, or members are
+            EnvelopeError: CF-DSSE-001: larger than allowed; CF-DSSE-002: not strict JSON, or members are
                 missing or of the wrong type; CF-DSSE-003: another payload type; CF-DSSE-004: not strict
                 base64; CF-DSSE-005: number of signatures, or keyids missing, malformed or repeated.
         """
-        content = data if isinstance(data, Mapping) else _read(data)
+        content = data if isinstance(data, Mapping) else _read(data, limit)
         payload_type, payload = content.get("payloadType"), content.get("payload")
         if type(payload_type) is not str or type(payload) is not str:
             _refuse("002", "an envelope has the texts payload and payloadType")
         if payload_type != PAYLOAD_TYPE:
             _refuse("003", f"the payload type is not {PAYLOAD_TYPE}")
-        if len(payload) > MAX_ENVELOPE:
-            _refuse_size()
-        return cls._checked(_decode(payload, "payload"), _parse_signatures(content.get("signatures")))
+        if len(payload) > limit:
+            _refuse_size(limit)
+        signatures = _parse_signatures(content.get("signatures"))
+        return cls._checked(_decode(payload, "payload"), signatures, limit)
 
     @classmethod
-    def sign(cls, payload: bytes, key: SigningKey, *, carry_key: bool = False) -> Self:
+    def sign(
+        cls, payload: bytes, key: SigningKey, *, carry_key: bool = False, limit: int = MAX_ENVELOPE
+    ) -> Self:
         """Envelope of ``payload`` with one signature; ``carry_key`` puts the public key beside it.
 
         Raises:
-            EnvelopeError: CF-DSSE-001: larger than 64 KiB; CF-DSSE-002: the payload is empty.
+            EnvelopeError: CF-DSSE-001: larger than allowed; CF-DSSE-002: the payload is empty.
         """
-        spki = key.spki if carry_key else None
-        signature = Signature(key.keyid, key.sign(pae(PAYLOAD_TYPE, payload)), spki)
-        return cls._checked(payload, [signature])
+        return cls._checked(payload, [_signature(payload, key, carry_key=carry_key)], limit)
+
+    def cosigned(self, key: SigningKey, *, limit: int = MAX_ENVELOPE) -> Self:
+        """This envelope with one more signature, its key beside it; one by the same key is replaced.
+
+        Raises:
+            EnvelopeError: CF-DSSE-001: larger than 64 KiB; CF-DSSE-005: it has four signatures by others already.
+        """
+        others = [each for each in self.signatures if each.keyid != key.keyid]
+        if len(others) >= MAX_SIGNATURES:
+            _refuse("005", f"an envelope has 1 to {MAX_SIGNATURES} signatures", hint="leave one of them out")
+        return self._checked(self.payload, [*others, _signature(self.payload, key, carry_key=True)], limit)
 
     @classmethod
     def parse_compact(cls, text: str | bytes) -> Self:
@@ -127,8 +148,8 @@ class Envelope:
         """Hex SHA-256 of the payload: the identity of the statement."""
         return sha256(self.payload).hexdigest()
 
-    def verify(self, keyring: KeySource) -> list[str]:
-        """The keyids whose keys signed this payload.
+    def verify(self, keyring: KeySource, *, check: Check | None = None) -> list[str]:
+        """The keyids whose keys signed this payload; ``check`` may know already that a signature is a key's.
 
         Raises:
             EnvelopeError: CF-DSSE-010: no key of ``keyring`` is named; CF-DSSE-011: one is, but did not sign.
@@ -142,7 +163,7 @@ class Envelope:
             if key is None or key.keyid != signature.keyid:
                 continue
             named = True
-            if key.verify(signature.sig, message):
+            if key.verify(signature.sig, message) if check is None else check(key, signature.sig, message):
                 verified.append(signature.keyid)
         if verified:
             return verified
@@ -183,12 +204,13 @@ class Envelope:
         return ".".join(base64.urlsafe_b64encode(part).decode("ascii").rstrip("=") for part in parts)
 
     @classmethod
-    def _checked(cls, payload: bytes, signatures: list[Signature]) -> Self:
+    def _checked(cls, payload: bytes, signatures: list[Signature], limit: int = MAX_ENVELOPE) -> Self:
         if not payload:
             _refuse("002", "the payload is empty")
         envelope = cls(payload, tuple(sorted(signatures, key=lambda signature: signature.keyid)))
-        if len(envelope.to_bytes()) > MAX_ENVELOPE:
-            _refuse_size()
+        allowed = MAX_NORMAL if limit == MAX_ENVELOPE else limit
+        if len(envelope.to_bytes()) > allowed:
+            _refuse_size(allowed)
         return envelope
 
 
@@ -198,12 +220,16 @@ def pae(payload_type: str, payload: bytes) -> bytes:
     return b"DSSEv1 %d %b %d %b" % (len(kind), kind, len(payload), payload)
 
 
-def _read(data: bytes | str) -> Mapping[str, Any]:
+def _signature(payload: bytes, key: SigningKey, *, carry_key: bool) -> Signature:
+    return Signature(key.keyid, key.sign(pae(PAYLOAD_TYPE, payload)), key.spki if carry_key else None)
+
+
+def _read(data: bytes | str, limit: int) -> Mapping[str, Any]:
     try:
-        content = canonical.loads(data, max_depth=_MAX_DEPTH, max_bytes=MAX_ENVELOPE)
+        content = canonical.loads(data, max_depth=_MAX_DEPTH, max_bytes=limit)
     except CanonicalError as exc:
         if exc.code == "CF-CANON-017":
-            _refuse_size()
+            _refuse_size(limit)
         _refuse("002", f"the envelope is not strict JSON: {exc.message}", where=exc.where)
     if not isinstance(content, dict):
         _refuse("002", "an envelope is a JSON object")
@@ -283,8 +309,8 @@ def _decode_url(text: str) -> bytes:
     return data
 
 
-def _refuse_size() -> NoReturn:
-    _refuse("001", f"the envelope is larger than {MAX_ENVELOPE} bytes", hint="carry values by digest")
+def _refuse_size(limit: int = MAX_ENVELOPE) -> NoReturn:
+    _refuse("001", f"the envelope is larger than {limit} bytes", hint="carry values by digest")
 
 
 def _refuse(

@@ -25,8 +25,8 @@ __all__ = [
 ZERO: Final = "0" * 64
 """``prev`` of a log's first entry."""
 
-MAX_ENTRY: Final = 65 * 1024
-"""Bytes of an entry: the largest envelope and what an entry adds to it."""
+MAX_ENTRY: Final = 65_535
+"""Bytes of an entry: what an entry bundle of C2SP tlog-tiles can hold; the largest envelope fits."""
 OPENERS: Final = frozenset({"session", "segment", "recovered"})
 
 

@@ -12,15 +12,18 @@ The tree (codes are listed in ``shared/spec/errors.md``)::
       NoteError              C2SP signed note malformed or not signed by a known key
       ProofError             inclusion or consistency proof does not hold
       LogError               a log cannot be read or continued
+      BundleError            a bundle cannot be cut, or is none
       StoreError             the evidence place cannot be read or written
       HandoffError           a handoff cannot be made
         HandoffRefusedError  a receiver refused a handoff
+      TrustError             a trust policy cannot be used
       PluginError            a plugin failed to load or broke its contract
 """
 
 from __future__ import annotations
 
 __all__ = [
+    "BundleError",
     "CanonicalError",
     "ConfigError",
     "CounterfoilError",
@@ -34,6 +37,7 @@ __all__ = [
     "ProofError",
     "StatementError",
     "StoreError",
+    "TrustError",
     "WeakKeyError",
 ]
 
@@ -104,6 +108,10 @@ class LogError(CounterfoilError):
     """A log cannot be read or continued."""
 
 
+class BundleError(CounterfoilError):
+    """A bundle cannot be cut from this evidence, or a file is no bundle."""
+
+
 class StoreError(CounterfoilError):
     """The place of the evidence cannot be read or written."""
 
@@ -114,6 +122,10 @@ class HandoffError(CounterfoilError):
 
 class HandoffRefusedError(HandoffError):
     """A receiver refused a handoff; the refusal is in its log."""
+
+
+class TrustError(CounterfoilError):
+    """A trust policy is malformed, not signed by those who may, or older than one that was used before."""
 
 
 class PluginError(CounterfoilError):

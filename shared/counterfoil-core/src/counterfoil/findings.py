@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from counterfoil.errors import LogError
 
@@ -32,6 +32,8 @@ class Verification:
 
     findings: list[Finding] = field(default_factory=list)
     notes: list[Finding] = field(default_factory=list)
+    continues: list[Any] = field(default_factory=list)
+    """For every checkpoint that was given and is continued: a ``counterfoil.continuing.Continuation``."""
     counts: dict[str, int] = field(
         default_factory=lambda: dict.fromkeys(
             ("records", "statements", "logs", "runs", "handoffs", "blobs", "losses", "open", "tail"), 0

@@ -1,30 +1,35 @@
 """Handoffs between processes: the sender seals a payload, the receiver verifies everything before it acts.
 
-The statement is signed by the identity key with the actor path inside; the receiver must have pinned that key. What the
-receiver decides is a signed receipt in its own log: ``accepted`` is on disk before ``accept`` returns.
+The statement is signed by the identity key with the actor path inside; the receiver must have pinned that key, or go by
+a trust policy. What the receiver decides is a signed receipt in its own log: ``accepted`` is on disk before ``accept``
+returns. The sender keeps that receipt (``take_receipt``): then each holds the other's word about its log.
 """
 
 from __future__ import annotations
 
+import os
 import re
 import secrets
 import time
-from collections.abc import Callable, Iterable
-from typing import Any, Final, NoReturn
+from collections.abc import Iterable
+from typing import Any, Final
 
-from counterfoil import context, keys, plugins, records, statements
+from counterfoil import context, plugins, records, statements, trust
+from counterfoil.authority import Allow, why_not
 from counterfoil.dsse import Envelope
-from counterfoil.errors import CounterfoilError, HandoffError, HandoffRefusedError
+from counterfoil.errors import CounterfoilError, HandoffError
 from counterfoil.hooks import Transfer
+from counterfoil.keys import SigningKey
 from counterfoil.openlog import Accepted, OpenLog, open
 from counterfoil.payloads import NOTHING, plain_digest, private
+from counterfoil.receiving import Receiving, Sent, program, receipt
+from counterfoil.trust import SKEW
+from counterfoil.trust_checks import judge
 
-__all__ = ["Accepted", "OpenLog", "accept", "open", "seal"]
+__all__ = ["Accepted", "Allow", "OpenLog", "accept", "open", "seal", "take_receipt"]
 
 LIFETIME: Final = 300_000
 """Milliseconds for which a sealed handoff may be accepted, unless the sender says otherwise."""
-SKEW: Final = 60_000
-"""Milliseconds by which two clocks may differ."""
 _HEX64: Final = re.compile(r"[0-9a-f]{64}")
 
 
@@ -35,12 +40,18 @@ def seal(
     to: str,
     parents: Iterable[str | Accepted] = (),
     lifetime: int = LIFETIME,
+    authority: Allow | None = None,
+    purpose: str | None = None,
+    taint: Iterable[str] = (),
+    cosigners: Iterable[SigningKey] = (),
 ) -> Envelope:
     """Wrap a handoff in a signed envelope; it and the payload are on disk when this returns.
 
     ``payload`` is bytes, text or any Python value. ``parents`` are accepted handoffs or digests, by default the
     handoff accepted last in this context (thread or task); what runs here comes in by itself. ``lifetime`` is in
-    milliseconds. Raises HandoffError.
+    milliseconds. ``authority`` says what the receiver may do, which is never more than this sender was given;
+    ``taint`` is added to that of the parents. ``cosigners`` sign too, where a policy asks for more than one key.
+    Raises HandoffError.
     """
     if _is_no(str, to) or not to:
         raise HandoffError("a handoff names its receiver", code="CF-HANDOFF-001", hint="pass to=...")
@@ -60,29 +71,33 @@ def seal(
     reference = recorder.value(payload)
     if not recorder.holds(reference):
         raise _not_durable(writer.error)
-    now = time.time_ns() // 1_000_000
     sender = context.current()
     actor = (
         records.actor_text(sender.actor)
         if sender is not None
-        else records.actor_text([log.actor or _program()])
+        else records.actor_text([log.actor or program()])
     )
     # What was accepted last in this context is being worked on; a server's earlier handoffs are not its parents.
     last = log.accepted.get()
     cited = [_cited(parent) for parent in parents or ([last] if last else [])]
+    tainted = {*taint}.union(*(log.standing.taint(one["digest"]) for one in cited))
+    if authority is not None and authority.under is not None:
+        tainted.update(authority.under.taint)
     addressed: list[dict[str, str]] = []
     if sender is not None:
         cited.append({"digest": sender.digest, "rel": "control"})
         addressed.append({"address": sender.address, "rel": "control"})
+    receiver = records.actor_text([to])
     content: dict[str, Any] = {
         "basis": "sealed",
         "from": [actor],
         "kind": "message",
         "payload": reference.sha256,
-        "to": records.actor_text([to]),
+        "to": receiver,
     }
+    now, head = log.moment()
     predicate: dict[str, Any] = {
-        "audience": records.actor_text([to]),
+        "audience": receiver,
         "content": content,
         "exact": True,
         "expires": now + lifetime,
@@ -92,56 +107,87 @@ def seal(
         "proof": "countersigned",
         "sender": {"actor": actor, "key": writer.identity.keyid},
     }
-    head = writer.last_checkpoint()
-    if head is not None:
-        predicate["own"] = head
-    subject = {
-        "digest": {"counterfoil-v1": reference.sha256, "sha256": plain},
-        "name": "payload",
+    optional = {
+        "authority": None if authority is None else authority.member(now + lifetime),
+        "own": head,
+        "policy": None if log.policy is None else log.policy.digest,
+        "purpose": purpose,
+        "seen": log.peers.heads(receiver),
+        "taint": sorted(tainted),
     }
+    predicate |= {name: value for name, value in optional.items() if value}
+    subject = {"digest": {"counterfoil-v1": reference.sha256, "sha256": plain}, "name": "payload"}
     envelope = recorder.signed(subject, predicate, content, cited, addressed, writer.identity)
+    for key in cosigners:
+        envelope = envelope.cosigned(key)
+    statement = statements.parse(envelope.payload)
+    _may(log, statement, envelope, authority)
+    if authority is not None and authority.under is not None:
+        if not _place(log, reversed(authority.under.chain)):
+            raise _not_durable(writer.error)
     writer.entry(envelope.to_bytes())
     if not writer.flush():
         raise _not_durable(writer.error)
+    log.standing.add(statement, writer.origin)
     return envelope
 
 
-def accept(log: OpenLog, envelope: Envelope | bytes | str | dict[str, Any], payload: object) -> Accepted:
+def _may(log: OpenLog, statement: statements.Statement, envelope: Envelope, authority: Allow | None) -> None:
+    """Nothing is sealed that a receiver would refuse: more than was given, or what the own policy denies."""
+    handoff = statement.predicate
+    assert isinstance(handoff, statements.Handoff)
+    if authority is not None and authority.under is not None:
+        why = why_not(handoff, authority.under.grant)
+        if why is not None:
+            raise HandoffError(
+                f"the authority is not this sender's to give: {why}",
+                code="CF-HANDOFF-006",
+                hint="give no more than the accepted handoff allows, and not further, longer or with less taint",
+            )
+    if log.policy is not None:
+        signers = [one.keyid for one in envelope.signatures]
+        for code, message, _, hint in judge(log.policy, handoff, signers, ""):
+            raise HandoffError(f"{message} ({code})", code="CF-HANDOFF-007", hint=hint)
+
+
+def _place(log: OpenLog, chain: Iterable[Envelope]) -> bool:
+    """Append the grants that this process did not append to its log yet, the first one first; False on failure."""
+    writer = log.recorder.open()
+    for envelope in chain:
+        if not log.standing.placed(envelope.digest, writer.origin):
+            if not writer.entry(envelope.to_bytes()):
+                return False
+            log.standing.add(statements.parse(envelope.payload), writer.origin)
+    return True
+
+
+def accept(
+    log: OpenLog,
+    envelope: Sent,
+    payload: object,
+    *,
+    grants: Iterable[Sent] = (),
+    policy: str | os.PathLike[str] | bytes | trust.Policy | None = None,
+) -> Accepted:
     """Verify a handoff before acting on it; raises HandoffRefusedError, and the refusal is in the log.
 
-    Checked, in this order: form, signature by a pinned key, statement, audience, time, payload, plugins, replay. The
-    receipt ``accepted`` is on disk when this returns.
+    Checked, in this order: form, signature by a pinned key, statement, policy, audience, time, heads, authority,
+    taint, payload, plugins, replay. ``grants`` are the envelopes that came along, from which the handoff's authority
+    comes (the sender's ``Accepted.chain``). ``policy`` instead of the log's own; TrustError when it is not believed.
+    The receipt ``accepted`` is on disk when this returns.
     """
     recorder = log.recorder
     writer = recorder.open()
-    try:
-        parsed = envelope if isinstance(envelope, Envelope) else Envelope.parse(envelope)
-    except CounterfoilError as exc:
-        raise HandoffRefusedError(
-            f"refused: {exc.message}",
-            code="CF-HANDOFF-010",
-            where=exc.where,
-            hint="ask the sender for its envelope",
-        ) from None
-    refuse = _refuser(log, parsed)
-    try:
-        verified = parsed.verify(keys.Keyring.load())
-    except CounterfoilError:
-        refuse(
-            "CF-HANDOFF-011",
-            "no pinned key signed this handoff",
-            "pin the sender's fingerprint: counterfoil keys pin",
-        )
-    try:
-        statement = statements.parse(parsed.payload)
-    except CounterfoilError as exc:
-        refuse("CF-HANDOFF-012", exc.message, "the sender runs another version, or this is no handoff")
+    chosen = log.policy if policy is None else trust.load(policy)
+    coming = Receiving(log, envelope, chosen)
+    refuse = coming.refuse
+    statement, signers = coming.statement()
     handoff = statement.predicate
     if not isinstance(handoff, statements.Handoff) or handoff.proof != "countersigned":
         refuse(
             "CF-HANDOFF-012", "the statement is no handoff to another process", "ask the sender to seal it"
         )
-    if handoff.sender.key not in verified:
+    if handoff.sender.key not in signers:
         refuse(
             "CF-HANDOFF-013",
             "the sender names another key than the one that signed",
@@ -153,21 +199,16 @@ def accept(log: OpenLog, envelope: Envelope | bytes | str | dict[str, Any], payl
             "the statement says two things of who hands to whom",
             "do not trust this message",
         )
-    checks = ["signature", "statement"]
+    now = time.time_ns() // 1_000_000
+    coming.speaks(handoff, signers, now)
     if log.actor is not None:
         if handoff.audience != records.actor_text([log.actor]):
-            refuse(
-                "CF-HANDOFF-014",
-                f"addressed to {handoff.audience}, not to {log.actor}",
-                "send it to its receiver",
-            )
-        checks.append("audience")
-    now = time.time_ns() // 1_000_000
-    if handoff.issued > now + SKEW:
-        refuse("CF-HANDOFF-015", "issued in the future", "check both clocks")
-    if handoff.expires is None or now > handoff.expires + SKEW:
-        refuse("CF-HANDOFF-015", "expired", "ask the sender to seal it again")
-    checks.append("time")
+            refuse("CF-HANDOFF-014", "this handoff is addressed to somebody else", "send it to its receiver")
+        coming.checks.append("audience")
+    coming.time(handoff, now)
+    coming.heads(handoff)
+    coming.authority(handoff, grants, now)
+    coming.taint(handoff)
     payload = private(payload)
     if payload is NOTHING:
         refuse("CF-HANDOFF-016", "the payload is not the one that was signed", "do not act on it")
@@ -180,7 +221,7 @@ def accept(log: OpenLog, envelope: Envelope | bytes | str | dict[str, Any], payl
     plain = plain_digest(payload)
     if plain is None or (subject.digest.sha256 is not None and subject.digest.sha256 != plain):
         refuse("CF-HANDOFF-016", "the payload is not the one that was signed", "do not act on it")
-    checks.append("payload")
+    coming.checks.append("payload")
     denied = plugins.loaded().check_transfer(
         Transfer(
             records.actor_path(handoff.sender.actor),
@@ -197,10 +238,10 @@ def accept(log: OpenLog, envelope: Envelope | bytes | str | dict[str, Any], payl
         refuse("CF-HANDOFF-012", "the statement has no nonce", "ask the sender to seal it")
     if not recorder.holds(reference):
         raise _not_durable(writer.error)
-    receipt = log.pending.pop(statement.digest, "")  # decided before, but its receipt was not on disk then
-    if not receipt:
+    answer = log.pending.pop(statement.digest, None)  # decided before, but its receipt was not on disk then
+    if answer is None:
         try:
-            fresh = log.nonces.take(handoff.sender.key, handoff.nonce, expires=handoff.expires)
+            fresh = log.nonces.take(handoff.sender.key, handoff.nonce, expires=handoff.expires or 0)
         except (CounterfoilError, OSError):
             refuse(
                 "CF-HANDOFF-019",
@@ -209,57 +250,69 @@ def accept(log: OpenLog, envelope: Envelope | bytes | str | dict[str, Any], payl
             )
         if not fresh:
             refuse("CF-HANDOFF-018", "this handoff was used before", "ask the sender to seal it again")
-        checks.append("replay")
-        if writer.entry(parsed.to_bytes()):
-            receipt = _receipt(log, statement.digest, "accepted", checks=checks, nonce=handoff.nonce)
-        if not receipt:
+        coming.checks.append("replay")
+        if _place(log, reversed(coming.chain)) and writer.entry(coming.envelope.to_bytes()):
+            answer = receipt(
+                log,
+                statement.digest,
+                "accepted",
+                checks=coming.checks,
+                nonce=handoff.nonce,
+                seen=handoff.own,
+            )
+        if answer is None:
             log.nonces.free(handoff.sender.key, handoff.nonce)
             raise _not_durable(writer.error)
     if not writer.flush():
-        log.pending[statement.digest] = receipt
+        log.pending[statement.digest] = answer
         raise _not_durable(writer.error)
+    log.standing.add(statement, writer.origin)
     log.accepted.set(statement.digest)
-    return Accepted(statement, payload, receipt)
+    return Accepted(statement, payload, answer, (coming.envelope, *coming.chain))
 
 
-def _refuser(log: OpenLog, envelope: Envelope) -> Callable[[str, str, str], NoReturn]:
-    def refuse(code: str, reason: str, hint: str) -> NoReturn:
-        _receipt(log, envelope.digest, "refused", checks=[], reason=f"{code} {reason}")
-        log.flush()
-        raise HandoffRefusedError(
-            f"refused: {reason}", code=code, where=f"handoff {envelope.digest[:12]}", hint=hint
-        ) from None
+def take_receipt(log: OpenLog, answer: Sent) -> statements.Receipt:
+    """Keep the receipt of a handoff that was sealed here: then this log holds the receiver's word about it.
 
-    return refuse
-
-
-def _receipt(
-    log: OpenLog,
-    handoff: str,
-    status: str,
-    *,
-    checks: list[str],
-    nonce: str | None = None,
-    reason: str | None = None,
-) -> str:
+    Raises HandoffRefusedError when the receipt does not hold, is for no handoff sealed here, or was kept before. It is
+    on disk when this returns.
+    """
     writer = log.recorder.open()
-    predicate: dict[str, Any] = {
-        "checks": checks,
-        "handoff": handoff,
-        "issued": time.time_ns() // 1_000_000,
-        "sender": {"actor": records.actor_text([log.actor or _program()]), "key": writer.identity.keyid},
-        "status": status,
-    }
-    if nonce is not None:
-        predicate["nonce"] = nonce
-    if reason is not None:
-        predicate["reason"] = reason.encode("utf-8", "backslashreplace").decode()[:1024]
-    head = writer.last_checkpoint()
-    if head is not None:
-        predicate["own"] = head
-    subject = {"digest": {"sha256": handoff}, "name": "handoff"}
-    envelope = Envelope.sign(statements.build(statements.RECEIPT, subject, predicate), writer.identity)
-    return envelope.digest if writer.entry(envelope.to_bytes()) else ""
+    coming = Receiving(log, answer, log.policy, what="receipt")
+    statement, signers = coming.statement()
+    found = statement.predicate
+    if not isinstance(found, statements.Receipt) or found.status == "refused":
+        coming.refuse(
+            "CF-HANDOFF-012", "the statement is no receipt that something was accepted", "ask for it"
+        )
+    if found.sender.key not in signers:
+        coming.refuse(
+            "CF-HANDOFF-013",
+            "the receipt names another key than the one that signed",
+            "do not trust this message",
+        )
+    now = time.time_ns() // 1_000_000
+    coming.speaks(found, signers, now)
+    audience = log.standing.audience(found.handoff)
+    if audience is None or (log.policy is not None and audience != found.sender.actor):
+        coming.refuse(
+            "CF-HANDOFF-025",
+            "the receipt is for no handoff that was sealed here for its signer",
+            "keep it where the handoff was sealed",
+        )
+    if found.issued > now + SKEW:
+        coming.refuse("CF-HANDOFF-015", "issued in the future", "check the clocks of both machines")
+    if found.status == "accepted" and log.standing.is_accepted(found.handoff):
+        coming.refuse(
+            "CF-HANDOFF-018", "a receipt that accepts this handoff was kept before", "nothing: it is here"
+        )
+    coming.heads(found)
+    if not writer.entry(coming.envelope.to_bytes()):
+        raise _not_durable(writer.error)
+    log.standing.add(statement, writer.origin)
+    if not writer.flush():
+        raise _not_durable(writer.error)
+    return found
 
 
 def _is_no(kind: type, value: object) -> bool:
@@ -282,9 +335,3 @@ def _not_durable(error: CounterfoilError | None) -> HandoffError:
         code="CF-HANDOFF-003",
         hint="see the cause",
     )
-
-
-def _program() -> str:
-    from counterfoil.environment import program
-
-    return program()

@@ -59,6 +59,7 @@ class Intake:
         self._closed = False
         self._try_at = 0.0
         self._unlogged: dict[str, int] = {}
+        self._ran_on: tuple[object, ...] = ()
         self.capture = Capture(self._blob, self._holds)
         _all.add(self)
 
@@ -202,10 +203,11 @@ class Intake:
         blobs: list[tuple[str, bytes]] = []
         reducer = Reducer(lambda sha256, data: blobs.append((sha256, data)))
         found = plugins.loaded()
+        self._ran_on = environment.state()
         about = {
             "broken": {one.name: one.reason for one in found.broken},
             "capabilities": self.capabilities,
-            "environment": environment.capture(),
+            "environment": environment.capture(key=_secret()),
             "plugins": {one.name: f"{one.distribution} {one.version}" for one in found.plugins},
         }
         context = {
@@ -219,12 +221,20 @@ class Intake:
             context["launch"] = launch
         return context, blobs
 
+    def _environment(self) -> Reference:
+        """The environment as it is now; later runs are compared with this one."""
+        self._ran_on = environment.state()
+        return self.value(environment.capture(key=_secret()))
+
     def _record(self, content: dict[str, Any], context: dict[str, Any]) -> str:
         """Queue a record; its digest, or nothing when it is lost (and counted)."""
         if self._open() is None:
             self.loss("no log is open")
             return ""
         try:
+            if self.capture.cuts:
+                cut = sum(self.capture.cuts.get(ref.sha256, 0) for ref in references_in([content, context]))
+                context = {**context, "cut": cut} if cut else context
             lacking = self._lacking(content, context) if self.capture.unsure else None
             if lacking:
                 self.loss("a value was not stored", count=len(lacking))
@@ -300,6 +310,14 @@ class Intake:
         if writer is not None:
             writer.abandon()
         self.capture.forget()
+
+
+def _secret() -> bytes | None:
+    try:
+        return keys.load_or_create_secret()
+    except CounterfoilError as exc:
+        _log.warning("counterfoil: variables are recorded without fingerprints: %s", exc)
+        return None
 
 
 def _without(value: Any, lacking: set[str]) -> Any:

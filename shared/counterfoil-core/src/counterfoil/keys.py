@@ -21,6 +21,7 @@ from counterfoil._heads import (
 from counterfoil._home import home, lock_path, prepare_lock, set_home
 from counterfoil._identity import load_identity, load_or_create_identity
 from counterfoil._keyring import Keyring, Pin
+from counterfoil._secret import load_or_create_secret, load_secret
 
 __all__ = [
     "Head",
@@ -34,6 +35,8 @@ __all__ = [
     "home",
     "load_identity",
     "load_or_create_identity",
+    "load_or_create_secret",
+    "load_secret",
     "lock_path",
     "prepare_lock",
     "remember_head",

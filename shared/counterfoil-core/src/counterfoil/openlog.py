@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import os
+import threading
+import time
 from contextvars import ContextVar
 from types import TracebackType
+from typing import Any
 
-from counterfoil import records, statements
+from counterfoil import records, statements, trust
+from counterfoil.authority import Grant
+from counterfoil.dsse import Envelope
 from counterfoil.errors import ConfigError
 from counterfoil.nonces import Nonces
+from counterfoil.peers import Peers
 from counterfoil.recorder import Recorder
 from counterfoil.settings import load
+from counterfoil.standing import Standing
 
 __all__ = ["Accepted", "OpenLog", "open"]
 
@@ -19,15 +26,39 @@ class OpenLog:
     """Evidence opened for writing by this process: the first argument of ``seal`` and ``accept``.
 
     ``actor`` is the name this process answers to; a receiver that has one refuses handoffs for anybody else.
+    ``policy`` is the trust policy it goes by, None for the pinned keys.
     """
 
-    def __init__(self, recorder: Recorder, actor: str | None) -> None:
+    def __init__(self, recorder: Recorder, actor: str | None, policy: trust.Policy | None = None) -> None:
         self.recorder = recorder
         self.actor = actor
+        self.policy = policy
         recorder.open()
         self.accepted: ContextVar[str | None] = ContextVar("counterfoil_accepted", default=None)
         self.nonces = Nonces(recorder)
-        self.pending: dict[str, str] = {}
+        self.pending: dict[str, Envelope] = {}
+        self.peers = Peers()
+        self.standing = Standing(recorder)
+        self._fresh()
+
+    def _fresh(self) -> None:
+        self._clock = threading.Lock()
+        self._last = 0
+        self._pid = os.getpid()
+
+    def moment(self) -> tuple[int, dict[str, Any] | None]:
+        """The time in milliseconds and the log's last checkpoint, for a statement to tell.
+
+        A later time never comes with an earlier checkpoint: a peer takes that for a log that was cut.
+        """
+        if self._pid != os.getpid():
+            self._fresh()  # a forked child: another thread of the parent may have held the lock
+        writer = self.recorder.open()
+        with self._clock:
+            self._last = max(self._last, time.time_ns() // 1_000_000)
+            head = writer.last_checkpoint()
+            self.standing.said(head)
+            return self._last, head
 
     @property
     def fingerprint(self) -> str:
@@ -60,32 +91,55 @@ class OpenLog:
 
 
 class Accepted:
-    """An accepted handoff: who sent it, what it follows from, and the payload as verified."""
+    """An accepted handoff: who sent it, what it follows from, and the payload as verified.
 
-    __slots__ = ("digest", "parents", "payload", "receipt", "sender", "sender_key")
+    ``answer`` is the signed receipt, for the sender to keep; ``chain`` holds the envelopes to send along when what this
+    handoff allows is handed on; ``allow``, ``purpose`` and ``taint`` are the sender's words, verified as such.
+    """
 
-    def __init__(self, statement: statements.Statement, payload: object, receipt: str) -> None:
+    __slots__ = (
+        *("allow", "answer", "chain", "digest", "grant", "parents", "payload", "purpose", "receipt"),
+        *("sender", "sender_key", "taint"),
+    )
+
+    def __init__(
+        self, statement: statements.Statement, payload: object, answer: Envelope, chain: tuple[Envelope, ...]
+    ) -> None:
         handoff = statement.predicate
         assert isinstance(handoff, statements.Handoff)
+        self.answer = answer
+        self.chain = chain
+        self.grant = Grant.of(handoff)
+        self.allow = () if handoff.authority is None else tuple(handoff.authority.allow)
+        self.purpose = handoff.purpose
+        self.taint = tuple(handoff.taint or ())
         self.digest = statement.digest
         self.sender = records.actor_path(handoff.sender.actor)
         self.sender_key = handoff.sender.key
         self.parents = tuple((parent.rel, parent.digest) for parent in handoff.parents)
         self.payload = payload
-        self.receipt = receipt
+        self.receipt = answer.digest
 
     def __repr__(self) -> str:
         return f"Accepted(sender={'/'.join(self.sender)!r}, digest={self.digest[:12]!r})"
 
 
-def open(evidence: str | os.PathLike[str] | None = None, *, actor: str | None = None) -> OpenLog:
+def open(
+    evidence: str | os.PathLike[str] | None = None,
+    *,
+    actor: str | None = None,
+    policy: str | os.PathLike[str] | bytes | trust.Policy | None = None,
+) -> OpenLog:
     """Open evidence for writing; raises StoreError, KeyringError or LogError when that cannot be done.
 
-    Default evidence: ``$COUNTERFOIL``, then ``counterfoil-evidence/``.
+    Default evidence: ``$COUNTERFOIL``, then ``counterfoil-evidence/``. ``policy`` (file, its bytes, or object; default:
+    the setting) is gone by instead of the pinned keys; raises TrustError when this machine does not believe it.
     """
     if actor is not None and not actor:
         raise ConfigError(
             "an actor's name is not empty", code="CF-CONFIG-004", hint="leave actor out, or name it"
         )
     found = load(evidence=None if evidence is None else os.fspath(evidence))
-    return OpenLog(Recorder(found.evidence, mode="observe", durability=found.durability), actor)
+    chosen = found.policy if policy is None else policy
+    believed = None if chosen is None else trust.load(chosen)
+    return OpenLog(Recorder(found.evidence, mode="observe", durability=found.durability), actor, believed)

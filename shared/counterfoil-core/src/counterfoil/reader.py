@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from counterfoil import canonical, log, records, segments, statements
+from counterfoil.bundles.store import BundleStore, open_place
 from counterfoil.digest import (
     MEDIA_BYTES,
     MEDIA_FOLD,
@@ -26,7 +27,7 @@ from counterfoil.dsse import Envelope
 from counterfoil.errors import CanonicalError, CounterfoilError, LogError, StoreError
 from counterfoil.graph import Graph
 from counterfoil.log import Entry, LogScan
-from counterfoil.stores import FolderStore, open_store
+from counterfoil.stores import FolderStore
 from counterfoil.values import fresh_stack
 from counterfoil.views import CallView, RunView, join, run_of
 
@@ -178,6 +179,8 @@ class Reader:
             return fresh_stack(lambda: _Value(self.blob).of(reference), otherwise=_too_deep)
 
     def _read(self, name: str, place: tuple[int, int, int, int]) -> bytes:
+        if isinstance(self.store, BundleStore):
+            return self.store.read_blob(place)
         number, stream, start, position = place
         key = (name, number, stream)
         chunks = self._streams.get(key)
@@ -334,8 +337,8 @@ def _too_deep() -> Any:
 
 
 def read(evidence: str | os.PathLike[str] | FolderStore) -> Reader:
-    """Open evidence for reading; raises StoreError (CF-STORE-002) when there is none."""
-    store = evidence if isinstance(evidence, FolderStore) else open_store(os.fspath(evidence))
+    """Open evidence, or a bundle, for reading; raises StoreError (CF-STORE-002) when there is none."""
+    store = evidence if isinstance(evidence, FolderStore) else open_place(evidence)
     if not store.exists():
         raise StoreError(
             "there is no evidence here",

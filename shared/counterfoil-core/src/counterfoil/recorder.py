@@ -13,7 +13,7 @@ import time
 from collections.abc import Sequence
 from typing import Any, Final
 
-from counterfoil import keys, plugins, records, settings, statements
+from counterfoil import canonical, environment, keys, plugins, records, settings, statements
 from counterfoil.calls import Call, Parent, Run
 from counterfoil.digest import Reference, sha256_hex
 from counterfoil.dsse import Envelope
@@ -127,6 +127,8 @@ class Recorder(Intake):
         }
         if context:
             about.update(context)
+        if root and environment.state() != self._ran_on:
+            about["environment"] = self._environment().to_dict()
         with (
             self._lock
         ):  # totals and records in one order, and of two ends of one call only the first is in time
@@ -257,9 +259,14 @@ class Recorder(Intake):
         key: keys.SigningKey,
     ) -> Envelope:
         """Build and sign a handoff; parents that do not fit inline are stored as a list that a parentSet names."""
-        if len(addressed) <= statements.PARENTS_INLINE:
-            content["parents"] = addressed
         for limit in (statements.PARENTS_INLINE, 0):
+            content.pop("parents", None)
+            content.pop("parentSet", None)
+            if len(addressed) <= limit:
+                content["parents"] = addressed
+            elif addressed:
+                whole = canonical.dumps(addressed)
+                content["parentSet"] = {"count": len(addressed), "sha256": sha256_hex(whole)}
             inline, listed = statements.split_parents(cited, limit)
             predicate["parents"] = inline
             if listed is not None:
@@ -273,7 +280,6 @@ class Recorder(Intake):
                     "sha256": sha256,
                     "size": len(listed),
                 }
-                content.pop("parents", None)
             try:
                 payload = statements.build(statements.HANDOFF, subject, predicate)
             except CounterfoilError:

@@ -121,7 +121,7 @@ def parse_body(body: object, where: str) -> dict[str, Any]:
         raise LogError("an entry is neither a record nor an envelope", code="CF-LOG-021", where=where)
     if body["v"] != VERSION or type(body["v"]) is not int:
         raise LogError(
-            f"record version {body['v']!r} is unknown",
+            "the version of a record is unknown",
             code="CF-LOG-022",
             where=where,
             hint="read this evidence with a newer Counterfoil",

@@ -28,6 +28,10 @@ class Settings(BaseModel):
     mode: Mode = "observe"
     durability: Durability = "group"
     plugins: str | None = None
+    policy: str | None = None
+    """File of the trust policy to go by."""
+    cache: bool = True
+    """Whether ``verify`` uses what it remembers of signatures found valid before."""
 
 
 def load(
@@ -38,7 +42,7 @@ def load(
     env = os.environ
     if (named := switches.evidence()) is not None:
         found["evidence"] = named
-    for name in ("mode", "durability", "plugins"):
+    for name in ("mode", "durability", "plugins", "policy", "cache"):
         if value := env.get(f"COUNTERFOIL_{name.upper()}"):
             found[name] = value
     given = {"evidence": None if evidence is None else str(evidence), "mode": mode, "durability": durability}
@@ -63,7 +67,8 @@ def _from_file() -> dict[str, Any]:
             data = tomllib.loads(path.read_text("utf-8"))
         except (FileNotFoundError, NotADirectoryError):
             continue
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError, RecursionError) as exc:
+        except (ValueError, OSError, RecursionError) as exc:
+            # ValueError: no TOML, no UTF-8, or an integer of more digits than Python reads.
             if name == "pyproject.toml":
                 continue  # somebody else's file: not ours to complain about
             raise ConfigError(

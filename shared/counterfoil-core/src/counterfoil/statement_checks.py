@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Callable
+import itertools
+from collections.abc import Callable, Iterator
 from typing import Final
 
 from counterfoil import keys, statements
-from counterfoil.digest import MEDIA_JSON, Reference, sha256_hex
+from counterfoil.digest import MEDIA_JSON, Reference
 from counterfoil.dsse import Envelope
 from counterfoil.errors import CounterfoilError
 from counterfoil.log import Entry
 from counterfoil.stored import Stored
+from counterfoil.trust_checks import Lineage, Said, Shared, judge
 
 __all__ = ["UNKNOWN", "StatementCheck"]
 
@@ -23,11 +25,16 @@ UNKNOWN: Final = frozenset({"CF-LOG-022", "CF-STMT-004"})
 class StatementCheck:
     """Statements of one log, in order; ``say`` takes each finding (code, place, message; verdict, hint).
 
-    ``origin`` and ``identity`` are set by the log's first session.
+    ``origin`` and ``identity`` are set by the log's first session; ``shared`` is the same for all logs of an evidence.
     """
 
     def __init__(
-        self, stored: Stored, keyring: keys.Keyring, checkpoints: dict[int, str], say: Callable[..., None]
+        self,
+        stored: Stored,
+        keyring: keys.Keyring,
+        checkpoints: dict[int, str],
+        say: Callable[..., None],
+        shared: Shared,
     ) -> None:
         self.origin = ""
         self.identity: keys.PublicKey | None = None
@@ -38,10 +45,25 @@ class StatementCheck:
         self._say = say
         self._bound: dict[str, tuple[str, keys.PublicKey]] = {}
         self._receipts: set[str] = set()
+        self._shared = shared
+        self._lineage = Lineage()
+        self._payloads: dict[str, Reference] = {}
+        self._begun = False
 
     def new_session(self) -> None:
         """Actors are bound anew in every session."""
         self._bound.clear()
+        policy = self._shared.policy
+        if not self._begun and policy is not None and self.identity is not None:
+            if policy.retired(self.identity.keyid):
+                self._say(
+                    "CF-TRUST-054",
+                    self.origin.rpartition("/")[2],
+                    "signed by a key that counts no more, and nothing outside shows how old its checkpoints are",
+                    verdict="cannot-tell",
+                    hint="a time stamp or cosignature from outside would show it",
+                )
+        self._begun = True
 
     def check(self, entry: Entry, at: str) -> None:
         """Judge one entry that is an envelope."""
@@ -51,7 +73,7 @@ class StatementCheck:
                 self._say("CF-VERIFY-040", at, "an envelope is not in its normal form")
                 return
             ring = _Ring(self.identity, self._bound, self._keyring)
-            signers = envelope.verify(ring)
+            signers = envelope.verify(ring, check=self._shared.check)
             statement = statements.parse(envelope.payload)
         except CounterfoilError as exc:
             self._unverified(entry, at, exc)
@@ -64,9 +86,28 @@ class StatementCheck:
             self._say("CF-VERIFY-041", at, "a statement names another key than the one that signed it")
         elif isinstance(predicate, statements.Handoff):
             self.handoffs += 1
-            self._handoff(predicate, at)
-        elif predicate.status == "accepted":
-            self._accepted(predicate, at)
+            self._handoff(statement.digest, predicate, at)
+        else:
+            self._receipt(predicate, at)
+        self._lineage.add(statement)
+        self._trusted(predicate, signers, at)
+
+    def _trusted(self, predicate: statements.Predicate, signers: list[str], at: str) -> None:
+        """Authority, taint, heads and the policy, for a statement that names one of the keys that signed it."""
+        if not isinstance(predicate, statements.Binding):
+            if predicate.sender.key not in signers:
+                return
+            self._shared.heads.note(self.origin.rpartition("/")[2], self.origin, predicate)
+        found: Iterator[Said] = iter(())
+        if isinstance(predicate, statements.Handoff):
+            key = None if self.identity is None else self.identity.keyid
+            ours = predicate.proof == "recorded" or predicate.sender.key == key
+            found = self._lineage.check(predicate, ours=ours)
+        if self._shared.policy is not None and self.identity is not None:
+            rules = judge(self._shared.policy, predicate, signers, self.identity.keyid)
+            found = itertools.chain(found, rules)
+        for code, message, verdict, hint in found:
+            self._say(code, at, message, verdict=verdict, hint=hint)
 
     def _unverified(self, entry: Entry, at: str, exc: CounterfoilError) -> None:
         """A statement nobody known signed is a forgery, unless it came from a signer who is simply not pinned here."""
@@ -74,26 +115,32 @@ class StatementCheck:
             self._say(exc.code, at, exc.message, verdict="cannot-tell", hint=exc.hint or "")
             return
         try:
-            payload = Envelope.parse(entry.body).payload
-            predicate = statements.parse(payload).predicate
+            envelope = Envelope.parse(entry.body)
+            statement = statements.parse(envelope.payload)
         except CounterfoilError as inner:
             self._say(inner.code, at, inner.message)
             return
-        self._stored.add(sha256_hex(payload))
+        self._stored.add(statement.digest)
+        self._lineage.add(statement)
+        predicate = statement.predicate
+        theirs = isinstance(predicate, statements.Receipt) or (
+            isinstance(predicate, statements.Handoff) and predicate.proof == "countersigned"
+        )
         # Signed under the sender's own name, by a key that nobody here can look up.
         if (
             exc.code == "CF-DSSE-010"
-            and isinstance(predicate, statements.Handoff)
-            and predicate.proof == "countersigned"
-            and predicate.sender.key in {one.keyid for one in Envelope.parse(entry.body).signatures}
+            and theirs
+            and not isinstance(predicate, statements.Binding)
+            and predicate.sender.key in {one.keyid for one in envelope.signatures}
         ):
-            self.handoffs += 1
+            handoff = isinstance(predicate, statements.Handoff)
+            self.handoffs += handoff
             self._say(
                 "CF-VERIFY-042",
                 at,
-                "a handoff from a sender whose key is not pinned here",
+                f"a {'handoff' if handoff else 'receipt'} by a key that is not known here",
                 verdict="cannot-tell",
-                hint="get the fingerprint from the sender, then: counterfoil keys pin FINGERPRINT",
+                hint="get the fingerprint from its owner, then: counterfoil keys pin FINGERPRINT",
             )
             return
         self._say(exc.code, at, exc.message)
@@ -111,25 +158,15 @@ class StatementCheck:
         else:
             self._bound[public.keyid] = (binding.actor, public)
 
-    def _handoff(self, handoff: statements.Handoff, at: str) -> None:
-        if not self._stored.there(
-            Reference(handoff.content.payload, handoff.payload.size, handoff.payload.media)
-        ):
+    def _handoff(self, digest: str, handoff: statements.Handoff, at: str) -> None:
+        payload = Reference(handoff.content.payload, handoff.payload.size, handoff.payload.media)
+        ours = self.identity is not None and handoff.sender.key == self.identity.keyid
+        if handoff.proof == "countersigned" and not ours:
+            self._payloads[digest] = payload  # a grant's payload is elsewhere; what is accepted is here
+        elif not self._stored.there(payload):
             self._say("CF-VERIFY-046", at, "the payload of a handoff is not in this log")
-        own = handoff.own
-        # What this identity countersigned in another log of its own names a checkpoint of that one.
-        ours = handoff.proof == "recorded" or (
-            self.identity is not None
-            and handoff.sender.key == self.identity.keyid
-            and own is not None
-            and own.origin == self.origin
-        )
-        if (
-            ours
-            and own is not None
-            and (own.origin != self.origin or self._checkpoints.get(own.size) != own.root)
-        ):
-            self._say("CF-VERIFY-047", at, "a handoff names a checkpoint that this log never had")
+        if handoff.proof == "recorded" or ours:
+            self._own(handoff, at, "a handoff")
         if handoff.proof != "recorded":
             return
         bound = self._bound.get(handoff.sender.key)
@@ -145,12 +182,29 @@ class StatementCheck:
                 "a handoff cites a list of parents that is not, or not whole, in this log",
             )
 
-    def _accepted(self, receipt: statements.Receipt, at: str) -> None:
+    def _own(self, predicate: statements.Handoff | statements.Receipt, at: str, what: str) -> None:
+        """What this identity says of its own log; in another log of its own it names a checkpoint of that one."""
+        own = predicate.own
+        if own is None:
+            return
+        here = own.origin == self.origin
+        recorded = isinstance(predicate, statements.Handoff) and predicate.proof == "recorded"
+        if (recorded and not here) or (here and self._checkpoints.get(own.size) != own.root):
+            self._say("CF-VERIFY-047", at, f"{what} names a checkpoint that this log never had")
+
+    def _receipt(self, receipt: statements.Receipt, at: str) -> None:
+        if self.identity is not None and receipt.sender.key == self.identity.keyid:
+            self._own(receipt, at, "a receipt")
+        if receipt.status != "accepted":
+            return
         if not self._stored.knows(receipt.handoff):
             self._say("CF-VERIFY-048", at, "a receipt accepts a handoff that is not in this log")
         elif receipt.handoff in self._receipts:
             self._say("CF-VERIFY-048", at, "a handoff was accepted twice")
         self._receipts.add(receipt.handoff)
+        payload = self._payloads.pop(receipt.handoff, None)
+        if payload is not None and not self._stored.there(payload):
+            self._say("CF-VERIFY-046", at, "the payload of a handoff is not in this log")
 
     def _parents_there(self, listed: statements.ParentSet) -> bool:
         if not self._stored.there(Reference(listed.sha256, listed.size, MEDIA_JSON)):

@@ -8,20 +8,28 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Final
 
-from counterfoil import keys
+from counterfoil import keys, trust
+from counterfoil.bundles.store import BundleStore
+from counterfoil.bundles.verifying import verify_bundle
 from counterfoil.checks import LogCheck
 from counterfoil.choosing import moved_with
+from counterfoil.continuing import Continuation, continues, parse_checkpoint
+from counterfoil.dsse import Check
 from counterfoil.errors import CounterfoilError, StoreError
 from counterfoil.findings import EXIT_CODES, Finding, Verdict, Verification
 from counterfoil.log import Entry, LogScan, Problem
 from counterfoil.reader import read
+from counterfoil.signatures import Signatures
 from counterfoil.stores import FolderStore
+from counterfoil.trust import Policy
+from counterfoil.trust_checks import Heads, Shared
 from counterfoil.views import run_of
 
-__all__ = ["EXIT_CODES", "Finding", "Verdict", "Verification", "verify"]
+__all__ = ["EXIT_CODES", "Examined", "Finding", "Judging", "Verdict", "Verification", "settled", "verify"]
 
 _AGAIN: Final = 3
 """Times that evidence is read again because somebody wrote to it meanwhile."""
@@ -31,30 +39,91 @@ def verify(
     evidence: str | os.PathLike[str] | FolderStore,
     *,
     keyring: keys.Keyring | str | os.PathLike[str] | None = None,
-    policy: None = None,
+    policy: str | os.PathLike[str] | bytes | Policy | None = None,
     run: str | None = None,
+    checkpoints: Sequence[bytes | str] = (),
+    full: bool = False,
 ) -> Verification:
-    """Check every byte of evidence; never raises for what it finds, StoreError when there is nothing to look at.
+    """Check every byte of evidence, or of a bundle; never raises for what it finds, StoreError when there is nothing.
 
-    ``keyring`` (object or file) instead of this machine's; ``run`` judges only the logs that hold
-    that run or cannot be read to their end.
+    ``keyring`` (object or file) instead of this machine's; ``policy`` (file, its bytes, or object): its keys take the
+    place of the pinned ones, TrustError (CF-TRUST-001 to 003) when it is none; ``run`` judges only the logs that hold
+    that run or cannot be read to their end (a bundle is judged as a whole); ``checkpoints`` are notes kept elsewhere
+    which the evidence must continue: each becomes a finding or a member of ``continues``, NoteError when one is no
+    checkpoint; ``full`` computes signatures again that were found valid before.
     """
+    for note in checkpoints:
+        parse_checkpoint(note)
     reader = read(evidence)
     ring = keyring if isinstance(keyring, keys.Keyring) else keys.Keyring.load(keyring)
-    before = _picture(reader.store)
-    out = _once(reader.store, ring, run)
+    with contextlib.nullcontext() if full else Signatures() as known:
+        judging = Judging(ring, check=None if known is None else known.check)
+        if policy is not None:
+            judging.believe(policy)
+        if isinstance(reader.store, BundleStore):
+            out = Verification()
+            verify_bundle(reader.store.root, judging.ring, out, shared=judging.begin(out), kept=checkpoints)
+            return out
+        return settled(reader.store, judging, run, checkpoints).result
+
+
+@dataclass(frozen=True, slots=True)
+class Examined:
+    """One look at evidence: what is said of it, and of each log the check and its own findings."""
+
+    result: Verification
+    checks: dict[str, LogCheck]
+    found: dict[str, list[Finding]]
+
+
+@dataclass(slots=True)
+class Judging:
+    """By whose word evidence is judged: pinned keys, or those of a policy that is believed here."""
+
+    ring: keys.Keyring
+    check: Check | None = None
+    policy: Policy | None = None
+    doubts: list[Finding] = field(default_factory=list)
+
+    def believe(self, policy: str | os.PathLike[str] | bytes | Policy) -> None:
+        """Go by a policy; one that is not believed turns nothing off and keeps the verdict from being `intact`."""
+        found = trust.read(policy)
+        try:
+            self.policy = trust.load(found, keyring=self.ring)
+        except CounterfoilError as exc:
+            self.doubts.append(_finding(exc, "cannot-tell"))
+        else:
+            self.ring = self.policy.keyring
+
+    def begin(self, out: Verification) -> Shared:
+        """What the checks of all logs share in one pass."""
+        out.findings += self.doubts
+        return Shared(Heads(), self.policy, self.check)
+
+
+def settled(
+    store: FolderStore, judging: Judging, run: str | None = None, kept: Sequence[bytes | str] = ()
+) -> Examined:
+    """``examine``, again where it found something while somebody was writing."""
+    before = _picture(store)
+    seen = examine(store, judging, run, kept)
     for _ in range(_AGAIN):
-        after = _picture(reader.store)
-        if out.verdict == "intact" or after == before:
+        after = _picture(store)
+        if seen.result.verdict == "intact" or after == before:
             break
         # Somebody records meanwhile, and what was read first does not fit what was read last.
         before = after
-        out = _once(reader.store, ring, run)
-    return out
+        seen = examine(store, judging, run, kept)
+    return seen
 
 
-def _once(store: FolderStore, ring: keys.Keyring, run: str | None) -> Verification:
+def examine(
+    store: FolderStore, judging: Judging, run: str | None = None, kept: Sequence[bytes | str] = ()
+) -> Examined:
+    """One pass of ``verify``, for who needs the parts."""
     out = Verification()
+    parts: dict[str, list[Finding]] = {}
+    shared = judging.begin(out)
     checks: dict[str, LogCheck] = {}
     heads: dict[str, keys.Head] = {}
     own = None
@@ -69,10 +138,12 @@ def _once(store: FolderStore, ring: keys.Keyring, run: str | None) -> Verificati
         # A folder without a log is no evidence, whatever else is in it.
         out.findings += _foreign(store) if names else []
     else:
-        names = [name for name in names if _in_scope(store, name, heads, run)]
+        wanted = {parse_checkpoint(note)[1].origin.rpartition("/")[2] for note in kept}
+        names = [name for name in names if name in wanted or _in_scope(store, name, heads, run)]
     for name in names:
-        check = LogCheck(store, name, ring, heads, own=own)
-        out.findings += check.run()
+        check = LogCheck(store, name, judging.ring, heads, own=own, shared=shared)
+        parts[name] = check.run()
+        out.findings += parts[name]
         out.notes += check.notes
         checks[name] = check
         for key, count in check.counts.items():
@@ -81,8 +152,15 @@ def _once(store: FolderStore, ring: keys.Keyring, run: str | None) -> Verificati
     everything = {name: check.checkpoints for name, check in checks.items()}
     for check in checks.values():
         out.findings += check.cited(everything, partial=run is not None)
+    out.findings += shared.heads.findings({check.origin: check.checkpoints for check in checks.values()})
     out.findings += _absent(store, heads, names, partial=run is not None)
     out.findings += _copied(store, heads, checks)
+    for note in kept:
+        found = continues(store, checks, note)
+        if isinstance(found, Continuation):
+            out.continues.append(found)
+        else:
+            out.findings.append(found)
     if not names:
         out.findings.append(
             Finding(
@@ -93,7 +171,7 @@ def _once(store: FolderStore, ring: keys.Keyring, run: str | None) -> Verificati
                 "cannot-tell",
             )
         )
-    return out
+    return Examined(out, checks, parts)
 
 
 def _in_scope(store: FolderStore, name: str, heads: dict[str, keys.Head], run: str) -> bool:

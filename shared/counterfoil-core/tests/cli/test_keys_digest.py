@@ -26,7 +26,10 @@ def test_looking_makes_nothing(stranger: Any) -> None:
 def test_show_tells_fingerprints_and_never_a_key(process: Any, desk: Any) -> None:
     found = process.json("keys", "show")
     (own,) = found["pins"]
-    assert own == {"fingerprint": found["own"], "note": "own identity", "own": True, "known": True}
+    assert own == {
+        **{"fingerprint": found["own"], "note": "own identity", "own": True},
+        **{"admin": True, "known": True},
+    }
     (head,) = found["heads"]
     assert head["evidence"] == str(desk.evidence.resolve())
     assert head["origin"] == f"{found['own']}/{head['log']}"

@@ -9,7 +9,25 @@ from typing import Annotated, Any
 import typer
 
 from counterfoil._version import __version__
-from counterfoil.cli import demo, digest, graph, handoffs, keys, log, output, show, verify
+from counterfoil.cli import (
+    bundle,
+    demo,
+    diff,
+    digest,
+    doctor,
+    environment,
+    export,
+    graph,
+    handoffs,
+    init,
+    keys,
+    log,
+    output,
+    policy,
+    scrub,
+    show,
+    verify,
+)
 from counterfoil.cli import run as run_command
 from counterfoil.cli.options import Debug
 from counterfoil.errors import ConfigError, CounterfoilError, LogError, StoreError
@@ -63,18 +81,32 @@ def _build() -> typer.Typer:
     # What stands behind the command of `run` belongs to that command, options and all.
     rest = {"allow_interspersed_args": False, "ignore_unknown_options": True}
     app.command("run", context_settings={**options["context_settings"], **rest})(run_command.run)
+    app.command("init")(init.init)
     app.command("verify")(verify.verify)
     app.command("log")(log.log)
     app.command("show")(show.show)
     app.command("graph")(graph.graph)
     app.command("handoffs")(handoffs.handoffs)
+    app.command("bundle")(bundle.bundle)
+    app.command("diff")(diff.diff)
     app.command("digest")(digest.digest)
+    app.command("doctor")(doctor.doctor)
+    app.command("environment")(environment.environment)
+    app.command("export")(export.export)
+    app.command("scrub")(scrub.scrub)
     group = typer.Typer(invoke_without_command=True, callback=keys.keys, **options)
     group.command("show")(keys.show)
     group.command("pin")(keys.pin)
     group.command("unpin")(keys.unpin)
     group.command("forget")(keys.forget)
     app.add_typer(group, name="keys")
+    trust = typer.Typer(invoke_without_command=True, callback=policy.policy, **options)
+    trust.command("init")(policy.init)
+    trust.command("show")(policy.show)
+    trust.command("check")(policy.check)
+    trust.command("sign")(policy.sign)
+    trust.command("allow")(policy.allow)
+    app.add_typer(trust, name="policy")
     app.command("demo")(demo.demo)
     return app
 

@@ -54,7 +54,13 @@ def _show(*, json: bool) -> int:
     heads = sorted(core.remembered_heads().values(), key=lambda head: (head.evidence, head.origin))
     if json:
         pins: list[dict[str, Any]] = [
-            {"fingerprint": one.fingerprint, "note": one.note, "own": one.own, "known": one.spki is not None}
+            {
+                "fingerprint": one.fingerprint,
+                "note": one.note,
+                "own": one.own,
+                "admin": one.admin or one.own,
+                "known": one.spki is not None,
+            }
             for one in ring.entries()
         ]
         remembered = [
@@ -70,7 +76,7 @@ def _show(*, json: bool) -> int:
         output.out(f"own    {own}")
     for one in ring.entries():
         if one.fingerprint != own:
-            output.out(f"pinned {one.fingerprint} {output.clean(one.note)}".rstrip())
+            output.out(f"{_pinned(one)} {one.fingerprint} {output.clean(one.note)}".rstrip())
     for head in heads:
         output.out(f"log    {_log(head)} {_entries(head)}")
     return 0
@@ -81,6 +87,10 @@ def pin(
     note: Annotated[
         str, typer.Option("--note", metavar="TEXT", help="Whose key it is.", show_default=False)
     ] = "",
+    admin: Annotated[
+        bool | None,
+        typer.Option("--admin/--no-admin", help="Whether it may sign trust policies.", show_default=False),
+    ] = None,
     debug: Debug = False,
 ) -> int:
     """Trust a key from now on.
@@ -88,11 +98,12 @@ def pin(
     \b
     Examples:
       counterfoil keys pin 3f0c...(64 digits) --note "planner, from Ana by phone"
+      counterfoil keys pin --admin 3f0c...(64 digits) --note "security, from Eve in person"
 
     Get the fingerprint from the key's owner, never from the evidence that it signed.
     """
-    found = core.Keyring.load().pin(fingerprint, note=note)
-    output.out(f"pinned {found.fingerprint} {output.clean(found.note)}".rstrip())
+    found = core.Keyring.load().pin(fingerprint, note=note, admin=admin)
+    output.out(f"{_pinned(found)} {found.fingerprint} {output.clean(found.note)}".rstrip())
     return 0
 
 
@@ -136,6 +147,10 @@ def forget(
     core.forget_head(found[0].origin)
     output.out(f"forgot {_log(found[0])} ({_entries(found[0])})")
     return 0
+
+
+def _pinned(pin: core.Pin) -> str:
+    return "admin " if pin.admin else "pinned"
 
 
 def _log(head: core.Head) -> str:

@@ -20,8 +20,9 @@ PATIENCE: Final = 1.0
 class WatchedStore(FolderStore):
     """A folder of evidence that shows how much of it has been read; ``done`` takes the bar away again."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, *, passes: int = 1) -> None:
         super().__init__(root)
+        self._passes = passes
         self._began = time.monotonic()
         self._progress: Progress | None = None
         self._task: Any = None
@@ -42,6 +43,7 @@ class WatchedStore(FolderStore):
             total = sum(
                 self.segment_size(log, number) for log in self.logs() for number in self.segments(log)
             )
+            total *= self._passes
             columns = (TextColumn("reading"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
             self._progress = Progress(*columns, console=Console(file=sys.stderr), transient=True)
             self._task = self._progress.add_task("reading", total=total)

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from counterfoil import verification
+from counterfoil.bundles.store import BundleStore
 from counterfoil.cli import output
 from counterfoil.cli.options import Debug, E, Evidence, Json, evidence_path
 from counterfoil.cli.progress import WatchedStore
 from counterfoil.cli.source import Source
 from counterfoil.findings import EXIT_CODES, Finding, Verification
 from counterfoil.reader import read
+from counterfoil.settings import load as settings
 
-__all__ = ["STYLES", "summary", "verify"]
+__all__ = ["STYLES", "found_members", "print_findings", "summary", "verify"]
 
 STYLES = {
     "intact": "bold green",
@@ -56,6 +59,27 @@ def verify(
             "--keyring", metavar="FILE", help="Trust the keys in this file, not your own.", show_default=False
         ),
     ] = None,
+    checkpoint: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--checkpoint",
+            metavar="FILE",
+            help="A checkpoint kept elsewhere, which the evidence must continue; may be given again.",
+            show_default=False,
+        ),
+    ] = None,
+    policy: Annotated[
+        str | None,
+        typer.Option(
+            "--policy",
+            metavar="FILE",
+            help="Judge by this trust policy (default: the setting).",
+            show_default=False,
+        ),
+    ] = None,
+    full: Annotated[
+        bool, typer.Option("--full", help="Compute signatures again that were found valid before.")
+    ] = False,
     json: Json = False,
     evidence: Evidence = None,
     debug: Debug = False,
@@ -68,6 +92,9 @@ def verify(
       counterfoil verify evidence/ --json
       counterfoil verify --run last
       counterfoil verify theirs/ --keyring theirs.json
+      counterfoil verify theirs/ --checkpoint kept/checkpoint
+      counterfoil verify run.bundle
+      counterfoil verify --policy policy.json
 
     The verdict is intact, broken, incomplete or cannot-tell, and begins the last line. Every reason for it is
     a line before: verdict, code, place, message. Lines that begin with note do not change the verdict.
@@ -75,26 +102,49 @@ def verify(
     """
     store = read(evidence_path(e, evidence)).store
     chosen = Source(store).run_id(run)
-    watched = WatchedStore(store.root)
+    watched = store if isinstance(store, BundleStore) else WatchedStore(store.root)
     try:
-        result = verification.verify(watched, keyring=keyring, run=chosen)
+        kept = [path.read_bytes() for path in checkpoint or ()]
+        found = settings()
+        result = verification.verify(
+            watched,
+            keyring=keyring,
+            policy=policy or found.policy,
+            run=chosen,
+            checkpoints=kept,
+            full=full or not found.cache,
+        )
     finally:
-        watched.done()
+        if isinstance(watched, WatchedStore):
+            watched.done()
     if json:
         told = {
             "verdict": result.verdict,
-            "findings": _members(result.findings),
-            "notes": _members(result.notes),
+            "findings": found_members(result.findings),
+            "notes": found_members(result.notes),
             "counts": {key: result.counts[key] for key, _, _ in _COUNTS},
         }
+        if kept:
+            told["continues"] = [one.to_dict() for one in result.continues]
         output.out(output.json_text(told, indent=2))
         return EXIT_CODES[result.verdict]
-    _print([(one.verdict, one) for one in result.findings] + [("note", one) for one in result.notes])
+    print_findings(result)
+    for one in result.continues:
+        output.out(
+            f"continues {one.log}: from {one.earlier.size} to {one.later.size} entries, "
+            f"proof of {len(one.proof)} {'hash' if len(one.proof) == 1 else 'hashes'}"
+        )
     output.out(summary(result))
     return EXIT_CODES[result.verdict]
 
 
-def _members(found: Sequence[Finding]) -> list[dict[str, Any]]:
+def print_findings(result: Verification) -> None:
+    """Findings, then notes, one line each."""
+    _print([(one.verdict, one) for one in result.findings] + [("note", one) for one in result.notes])
+
+
+def found_members(found: Sequence[Finding]) -> list[dict[str, Any]]:
+    """Findings as JSON tells them."""
     return [{key: getattr(one, key) for key in _FINDINGS} for one in found]
 
 

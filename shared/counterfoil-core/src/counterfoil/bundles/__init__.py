@@ -1,0 +1,1 @@
+"""One file cut out of evidence, verifiable alone and offline (``shared/spec/bundle.md``)."""

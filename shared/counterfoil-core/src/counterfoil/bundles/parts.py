@@ -1,0 +1,153 @@
+"""What the blobs of a bundle cite of each other, found while their bytes pass by."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from counterfoil.digest import MEDIA_FOLD, MEDIA_JSON, Reference
+from counterfoil.stored import _PREVIOUS, _REF
+
+__all__ = ["BlobGraph", "Finder", "Held", "Part", "part_of"]
+
+PLAIN: Final = 0
+AS_VALUE: Final = 1
+AS_FOLD: Final = 2
+ANY_SIZE: Final = -1
+"""Size in the reference to the node before, which a node of a message list does not tell."""
+_BEGIN: Final = b'{"$ref":{"media":"'
+_TAIL: Final = 128
+BAD_NODE: Final = b"?"
+"""In place of the digest of the node before, where a node of a message list does not end as one."""
+
+Part = tuple[bytes, int, int]
+"""Digest, size (or ``ANY_SIZE``), and as what it is cited: ``PLAIN``, ``AS_VALUE`` or ``AS_FOLD``."""
+
+
+def part_of(ref: Reference) -> Part:
+    """A reference as a part."""
+    return bytes.fromhex(ref.sha256), ref.size, _form(ref.media)
+
+
+def _form(media: str) -> int:
+    return AS_VALUE if media == MEDIA_JSON else AS_FOLD if media == MEDIA_FOLD else PLAIN
+
+
+class Finder:
+    """Finds the references in one blob whose bytes come in pieces; nothing but an unfinished reference is kept."""
+
+    def __init__(self) -> None:
+        self.parts: list[Part] = []
+        self._composite: bool | None = None
+        self._node = False
+        self._left = b""
+        self._rescan = 0
+        self._end = b""
+
+    def feed(self, piece: bytes) -> None:
+        """Take the next piece."""
+        if self._composite is None and piece:
+            self._composite = piece[:1] in (b"{", b"[")
+        if not self._composite:
+            return
+        self._end = (self._end + piece)[-_TAIL:]
+        self._left += piece
+        # A reference that goes on and on is looked at again only when it has doubled: no text costs a square.
+        if len(self._left) >= self._rescan:
+            self._find()
+
+    def _find(self) -> None:
+        end = 0
+        for found in _REF.finditer(self._left):
+            media = found[1].decode() if found.end(1) - found.start(1) <= 64 and found[1].isascii() else ""
+            self.parts.append((bytes.fromhex(found[2].decode()), int(found[3]), _form(media)))
+            end = found.end()
+        begun = self._left.find(_BEGIN, end)
+        if begun < 0:
+            begun = max(end, len(self._left) - len(_BEGIN))
+        self._left = self._left[begun:]
+        self._rescan = 2 * len(self._left) if len(self._left) > 4096 else 0
+
+    def done(self, head: bytes) -> Held:
+        """What is known of the whole blob, which began with ``head``; its size is not."""
+        held = Held()
+        if self._composite:
+            self._find()
+            held.parts = tuple(dict.fromkeys(self.parts))
+            if head.startswith(b'{"add":'):
+                found = _PREVIOUS.search(self._end)
+                held.before = BAD_NODE if found is None else bytes.fromhex((found[1] or b"").decode())
+        return held
+
+
+@dataclass(slots=True)
+class Held:
+    """One blob: size, line, place in the file, what it cites, and the node before it.
+
+    ``before`` is None where the blob is no node of a message list, empty for a first node.
+    """
+
+    size: int = 0
+    line: int = 0
+    offset: int = 0
+    parts: tuple[Part, ...] = ()
+    before: bytes | None = None
+
+
+class BlobGraph:
+    """Blobs by digest; says what is there with all its parts, and what is reached from given references."""
+
+    def __init__(self) -> None:
+        self.blobs: dict[bytes, Held] = {}
+        self._whole: dict[tuple[bytes, int], bool] = {}
+
+    def there(self, ref: Reference) -> bool:
+        """Whether the bytes under a reference, and all that a composite cites, are there."""
+        first = part_of(ref)
+        if not self._fits(first):
+            return False
+        stack = [first]  # message lists are chains of any length: no recursion
+        while stack:
+            digest, _, form = stack[-1]
+            if (digest, form) in self._whole:
+                stack.pop()
+                continue
+            parts = self._parts(digest, form)
+            lacking = parts is None or not all(self._fits(one) for one in parts)
+            states = [] if lacking or parts is None else [self._whole.get((one[0], one[2])) for one in parts]
+            if lacking or False in states:
+                self._whole[digest, form] = False
+            elif None in states:
+                # Hashes make no circle: what a part cites is never what cites it.
+                stack += [one for one, state in zip(parts or (), states, strict=True) if state is None]
+            else:
+                self._whole[digest, form] = True
+        return self._whole[first[0], first[2]]
+
+    def reach(self, first: Iterable[Part]) -> set[bytes]:
+        """Digests of the blobs that are reached from references; what is not there ends the way."""
+        stack = [(digest, form) for digest, _, form in first]
+        seen: set[tuple[bytes, int]] = set()
+        while stack:
+            one = stack.pop()
+            if one in seen or one[0] not in self.blobs:
+                continue
+            seen.add(one)
+            stack += [(digest, form) for digest, _, form in self._parts(*one) or self.blobs[one[0]].parts]
+        return {digest for digest, _ in seen}
+
+    def _fits(self, part: Part) -> bool:
+        held = self.blobs.get(part[0])
+        return held is not None and part[1] in (held.size, ANY_SIZE)
+
+    def _parts(self, digest: bytes, form: int) -> tuple[Part, ...] | None:
+        """Parts of a blob that is there, as what it is cited; None where it cannot be that."""
+        held = self.blobs[digest]
+        if form == PLAIN:
+            return ()
+        if form == AS_VALUE or held.before is None:
+            return held.parts
+        if held.before == BAD_NODE:
+            return None
+        return (*held.parts, (held.before, ANY_SIZE, AS_FOLD)) if held.before else held.parts

@@ -1,0 +1,109 @@
+"""``counterfoil export``: evidence in formats that other people's tools read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from counterfoil import exporting, keys, verification
+from counterfoil.checks import LogCheck
+from counterfoil.cli import output
+from counterfoil.cli.options import Debug, E, Evidence, Json, evidence_path
+from counterfoil.cli.progress import WatchedStore
+from counterfoil.cli.source import open_source
+from counterfoil.errors import ConfigError, LogError
+from counterfoil.findings import EXIT_CODES, Verification
+
+__all__ = ["export"]
+
+_TOLD = 8
+
+
+def export(
+    e: E = None,
+    tlog: Annotated[
+        Path,
+        typer.Option("--tlog", metavar="FOLDER", help="Write C2SP tlog-tiles there.", show_default=False),
+    ] = ...,  # type: ignore[assignment]  # typer's mark for an option that must be given
+    log: Annotated[
+        str | None,
+        typer.Option(
+            "--log", metavar="LOG", help="Only this log: its name or its start.", show_default=False
+        ),
+    ] = None,
+    broken: Annotated[
+        bool, typer.Option("--broken", help="Broken evidence too: each log up to the fault.")
+    ] = False,
+    json: Json = False,
+    evidence: Evidence = None,
+    debug: Debug = False,
+) -> int:
+    """Write the logs as other transparency tools read them.
+
+    \b
+    Examples:
+      counterfoil export --tlog public/
+      counterfoil export evidence/ --tlog public/ --log 0619169410d38f62
+      counterfoil export evidence/ --tlog public/ --json
+
+    Each log goes to FOLDER/<log>: checkpoint, tile/<level>/..., tile/entries/... (C2SP tlog-tiles): all entries up to
+    the last checkpoint, none of the stored prompts and answers. The evidence is verified before: broken evidence is
+    refused. Exporting again into the same folder adds what came since.
+    Exit codes: 0 exported, 3 broken, 4 exported but incomplete, 5 exported but the key is not pinned here, 2 usage.
+    """
+    source = open_source(evidence_path(e, evidence))
+    exporting.check_source(source.store)
+    names = source.logs() if log is None else [_choose(source.logs(), log)]
+    watched = WatchedStore(source.store.root)
+    try:
+        verdict = _verdict(watched, None if log is None else names[0])
+        if verdict == "broken" and not broken:
+            output.report(
+                LogError(
+                    "the evidence is broken, nothing was exported",
+                    code="CF-EXPORT-006",
+                    where=str(source.store.root),
+                    hint="counterfoil verify says why; --broken exports what stands before the fault",
+                )
+            )
+            return 3
+        done = [exporting.export_log(watched, name, tlog) for name in names]
+    finally:
+        watched.done()
+    if json:
+        members = ("log", "origin", "size", "root", "vkey", "folder", "written", "kept")
+        logs = [{key: getattr(one, key) for key in members} for one in done]
+        output.out(output.json_text({"verdict": verdict, "logs": logs}, indent=2))
+        return EXIT_CODES[verdict]
+    for one in done:
+        entries = "1 entry" if one.size == 1 else f"{one.size} entries"
+        output.out(
+            f"exported {output.clean(one.folder)}: {entries}, {one.written} new files, {one.kept} kept"
+        )
+        output.out(f"vkey {one.vkey}")
+    if verdict != "intact":
+        output.note(f"{verdict}: counterfoil verify says why")
+    return EXIT_CODES[verdict]
+
+
+def _verdict(store: WatchedStore, name: str | None) -> str:
+    """The verdict on all evidence, or on one log alone."""
+    if name is None:
+        return verification.verify(store).verdict
+    own = keys.Keyring.load()
+    check = LogCheck(store, name, own, keys.remembered_heads(), own=own.own)
+    return Verification(findings=check.run()).verdict
+
+
+def _choose(names: list[str], wanted: str) -> str:
+    found = [name for name in names if wanted and name.startswith(wanted.lower())]
+    if len(found) == 1:
+        return found[0]
+    raise ConfigError(
+        "more than one log begins like this" if found else "there is no such log",
+        code="CF-EXPORT-007",
+        where=wanted,
+        hint=f"logs: {', '.join((found or names)[:_TOLD])}",
+    )

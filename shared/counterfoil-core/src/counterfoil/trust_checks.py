@@ -1,0 +1,161 @@
+"""Checks of what statements say about authority, taint, other logs and, where there is a policy, who may say it.
+
+Source: ``shared/spec/trust.md``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+from counterfoil import statements
+from counterfoil.authority import Grant, why_not
+from counterfoil.dsse import Check
+from counterfoil.findings import Finding, Verdict
+from counterfoil.trust import Judged, Policy
+
+__all__ = ["Heads", "Lineage", "Said", "Shared", "judge"]
+
+Said = tuple[str, str, Verdict, str]
+"""Code, message, verdict and hint of a finding."""
+
+_REVOKED: Final = "ask its owner what else that key signed"
+_UNPROVEN: Final = "a time stamp or cosignature from outside would show that it is older"
+
+
+@dataclass(slots=True)
+class Shared:
+    """What the checks of all logs of one evidence have in common."""
+
+    heads: Heads
+    policy: Policy | None = None
+    check: Check | None = None
+
+
+class Lineage:
+    """Grants and taints of one log's handoffs, as far as they have passed by."""
+
+    __slots__ = ("_grants", "_taints")
+
+    def __init__(self) -> None:
+        self._grants: dict[bytes, Grant] = {}
+        self._taints: dict[bytes, tuple[str, ...]] = {}
+
+    def add(self, statement: statements.Statement) -> None:
+        """Note a handoff that others may cite."""
+        handoff = statement.predicate
+        if not isinstance(handoff, statements.Handoff):
+            return
+        grant = Grant.of(handoff)
+        if grant is not None:
+            self._grants[bytes.fromhex(statement.digest)] = grant
+        if handoff.taint:
+            self._taints[bytes.fromhex(statement.digest)] = tuple(handoff.taint)
+
+    def check(self, handoff: statements.Handoff, *, ours: bool) -> Iterator[Said]:
+        """Whether a handoff gives no more than it was given, and ours hides no taint of what it follows from."""
+        if handoff.authority is not None and handoff.authority.grant is not None:
+            why = why_not(handoff, self._grants.get(bytes.fromhex(handoff.authority.grant)))
+            if why is not None:
+                message = f"a handoff gives authority that its sender does not have: {why}"
+                yield "CF-TRUST-040", message, "broken", "do not act on it"
+        if self._taints and ours:
+            own = set(handoff.taint or ())
+            for parent in handoff.parents:
+                if not own.issuperset(self._taints.get(bytes.fromhex(parent.digest), ())):
+                    message = "a handoff drops a taint of what it follows from"
+                    yield "CF-TRUST-041", message, "broken", "do not rely on it"
+                    return
+
+
+@dataclass(slots=True)
+class Heads:
+    """What statements say of where logs stood; they must agree with each other and with the logs in the evidence."""
+
+    _told: dict[tuple[str, int, bytes, bool], str] = field(default_factory=dict)
+
+    def note(self, log: str, origin: str, predicate: statements.Handoff | statements.Receipt) -> None:
+        """Note the heads in a verified statement that stands in a log."""
+        own = predicate.own
+        if own is not None and own.origin != origin and own.origin.startswith(f"{predicate.sender.key}/"):
+            self._told.setdefault((own.origin, own.size, bytes.fromhex(own.root), True), log)
+        for head in predicate.seen or ():
+            self._told.setdefault((head.origin, head.size, bytes.fromhex(head.root), False), log)
+
+    def findings(self, logs: dict[str, dict[int, str]]) -> Iterator[Finding]:
+        """Findings, given the checkpoints (size to root) of the logs that were read, by origin."""
+        roots: dict[tuple[str, int], bytes] = {}
+        reported: set[tuple[str, int, bytes]] = set()
+        for (origin, size, root, own), log in self._told.items():
+            if (origin, size, root) in reported:
+                continue
+            if origin in logs:
+                if logs[origin].get(size) != root.hex():
+                    reported.add((origin, size, root))
+                    yield Finding(
+                        "CF-TRUST-043",
+                        log,
+                        f"a statement names a checkpoint that log {origin.rpartition('/')[2]} never had (size {size})",
+                        "one of the two was rewritten or cut: compare with another copy of both",
+                    )
+            elif own and roots.setdefault((origin, size), root) != root:
+                reported.add((origin, size, root))
+                yield Finding(
+                    "CF-TRUST-042",
+                    log,
+                    f"a peer told two histories of its log {origin.rpartition('/')[2]} (size {size})",
+                    "both statements are signed by it: keep them, they prove it to anybody",
+                )
+
+
+def judge(
+    policy: Policy, predicate: statements.Predicate, signers: list[str], identity: str
+) -> Iterator[Said]:
+    """The first rule of a policy that a verified statement breaks, if it breaks one."""
+    inside = isinstance(predicate, statements.Binding) or (
+        isinstance(predicate, statements.Handoff) and predicate.proof == "recorded"
+    )
+    key = identity if isinstance(predicate, statements.Binding) or inside else predicate.sender.key
+    worth = policy.judge(key, predicate.issued)
+    if worth == "unknown" and key == identity:
+        return  # the log itself is by a key that is not known here, which is told of the whole of it
+    said = _judged(worth)
+    if said is None and isinstance(predicate, statements.Handoff) and inside:
+        actor = predicate.sender.key
+        said = _judged(policy.judge(actor, predicate.issued)) if policy.lists(actor) else None
+    if said is not None:
+        yield said
+    if said is not None or inside or isinstance(predicate, statements.Binding):
+        return
+    sender = predicate.sender
+    if not policy.speaks(sender.actor, sender.key, signers, predicate.issued):
+        message = "a statement by keys that do not speak for its sender"
+        yield "CF-TRUST-050", message, "broken", "do not rely on it"
+    elif isinstance(predicate, statements.Handoff):
+        yield from _permitted(policy, predicate)
+
+
+def _permitted(policy: Policy, handoff: statements.Handoff) -> Iterator[Said]:
+    granted = handoff.authority
+    if granted is not None and granted.grant is None and not policy.starts(handoff.sender.actor):
+        message = "a handoff gives authority of its own accord, and its sender may not"
+        yield "CF-TRUST-055", message, "broken", "do not act on it"
+        return
+    why = policy.denies(handoff)
+    if why is not None:
+        message = f"the policy does not permit this handoff: {why}"
+        yield "CF-TRUST-056", message, "broken", "do not act on it"
+
+
+def _judged(found: Judged) -> Said | None:
+    if found == "outside":
+        message = "a statement from outside the time of its key"
+        return "CF-TRUST-051", message, "broken", "do not rely on it"
+    if found == "revoked":
+        message = "a statement by a key that was compromised by then"
+        return "CF-TRUST-052", message, "broken", _REVOKED
+    if found == "unproven":
+        message = "a statement by a key that counts no more, and nothing but itself says how old it is"
+        return "CF-TRUST-053", message, "cannot-tell", _UNPROVEN
+    return None

@@ -1,0 +1,315 @@
+"""Logs whose statements give authority, tell heads of other logs, or are judged by a trust policy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from making import formats
+from making.cases import Case, begun, broken, ending
+from making.formats import Key, sha256
+from making.log_complete import accepted, received
+from making.log_statements import bound, handoff
+from making.logs import ACTOR, IDENTITY, OTHER, PEER, STRANGER, Log
+from making.trust_cases import NOW, agent, by_key, key, policy
+
+ALLOW: Final = ["repo:read", "repo:write:tests/*"]
+ENDS: Final = NOW + 3_600_000
+
+
+def message(
+    log: Log,
+    *,
+    by: Key = IDENTITY,
+    actor: str = "counter",
+    to: str = "reader",
+    stored: bool = True,
+    **changes: Any,
+) -> str:
+    """A countersigned handoff; None leaves a member out."""
+    text = "Please write the tests. " * 3
+    blobs = formats.Blobs()
+    payload = log.value(text) if stored else blobs.reference(text)
+    issued = log.now() // 1000
+    predicate = {
+        "audience": to,
+        "content": {
+            "basis": "sealed",
+            "from": [actor],
+            "kind": "message",
+            "payload": payload["sha256"],
+            "to": to,
+        },
+        "exact": True,
+        "expires": issued + 300_000,
+        "issued": issued,
+        "nonce": sha256(b"%d" % len(log.leaves))[:32],
+        "parents": [],
+        "payload": {"media": payload["media"], "size": payload["size"]},
+        "proof": "countersigned",
+        "sender": {"actor": actor, "key": by.keyid},
+    }
+    subject = {
+        "digest": {"counterfoil-v1": payload["sha256"], "sha256": sha256(text.encode())},
+        "name": "payload",
+    }
+    whole = {name: value for name, value in (predicate | changes).items() if value is not None}
+    return log.sign(formats.statement("handoff", subject, whole), by, carry=True)
+
+
+def given(log: Log, **changes: Any) -> str:
+    """A grant from the peer to `counter`, whose payload is elsewhere."""
+    authority = {"allow": ALLOW, "expires": ENDS, "maxDepth": 2}
+    return message(
+        log, by=PEER, actor="weather", to="counter", stored=False, **({"authority": authority} | changes)
+    )
+
+
+def handed_on(*, grant: bool = True, taint: list[str] | None = None, of: Any = None, **changes: Any) -> Log:
+    """A log in which `counter` hands on a part of what the peer gave it."""
+    log = begun()
+    digest = given(log, taint=taint, **(of or {})) if grant else "0" * 64
+    authority = {"allow": ["repo:read"], "expires": ENDS, "from": digest, "maxDepth": 1}
+    members = {"authority": authority | changes.pop("authority", {})}
+    message(log, **(members | changes))
+    return ending(log)
+
+
+def receipt(log: Log, handoff: str, *, by: Key = PEER, **changes: Any) -> str:
+    """A receipt that came back."""
+    predicate = {
+        "checks": ["signature"],
+        "handoff": handoff,
+        "issued": log.now() // 1000,
+        "sender": {"actor": "reader", "key": by.keyid},
+        "status": "accepted",
+    } | changes
+    subject = {"digest": {"sha256": handoff}, "name": "handoff"}
+    return log.sign(formats.statement("receipt", subject, predicate), by, carry=True)
+
+
+def head(origin: str, size: int, root: str) -> dict[str, Any]:
+    """A head."""
+    return {"origin": origin, "root": root, "size": size}
+
+
+def trust_cases() -> Iterator[Case]:
+    """Every rule that needs no policy."""
+    yield Case("authority handed on", handed_on().evidence(), "intact", [], counts={"handoffs": 2})
+    code = "CF-TRUST-040"
+    yield broken("authority from a grant that is not there", handed_on(grant=False), code)
+    yield broken("authority for more", handed_on(authority={"allow": ["repo:write:src/*"]}), code)
+    yield broken("authority for everything", handed_on(authority={"allow": ["repo:*"]}), code)
+    yield broken("authority as far as its grant", handed_on(authority={"maxDepth": 2}), code)
+    yield broken("authority longer than its grant", handed_on(authority={"expires": ENDS + 1}), code)
+    yield broken("authority that was given to another", handed_on(of={"audience": "reader"}), code)
+    yield broken("authority that drops a taint", handed_on(taint=["web"]), code)
+    yield Case(
+        "authority that keeps a taint",
+        _tainted(["pdf", "web"]).evidence(),
+        "intact",
+        [],
+    )
+    yield broken("authority older than its grant", handed_on(of={"issued": NOW + 90_000}), code)
+    yield broken("a grant that gives nothing", handed_on(of={"authority": None}), code)
+    yield broken("a grant by a stranger in another's name", _forged(), "CF-DSSE-010")
+    yield broken("a taint that is dropped", _follows([]), "CF-TRUST-041")
+    yield Case("a taint that is kept", _follows(["web"]).evidence(), "intact", [])
+
+    log = begun()
+    receipt(log, message(log))
+    yield Case("a receipt that came back", ending(log).evidence(), "intact", [])
+    log = begun()
+    receipt(log, message(log))
+    yield Case(
+        "a receipt by a key that is not known",
+        ending(log).evidence(),
+        "cannot-tell",
+        ["CF-VERIFY-042"],
+        ("identity",),
+    )
+    log = begun()
+    digest = message(log)
+    receipt(log, digest)
+    receipt(log, digest)
+    yield broken("a receipt twice", ending(log), "CF-VERIFY-048")
+    log = begun()
+    digest = message(log)
+    receipt(log, digest, by=IDENTITY, own=head(log.origin, 1, "0" * 64))
+    yield broken("a receipt that names a checkpoint that never was", ending(log), "CF-VERIFY-047")
+    log = begun()
+    accepted(log, given(log))
+    yield broken("an accepted handoff whose payload is not there", ending(log), "CF-VERIFY-046")
+    yield from _heads()
+
+
+def _tainted(taint: list[str]) -> Log:
+    log = begun()
+    digest = given(log, taint=["web"])
+    authority = {"allow": ["repo:read"], "expires": ENDS, "from": digest, "maxDepth": 0}
+    message(log, authority=authority, taint=taint)
+    return ending(log)
+
+
+def _forged() -> Log:
+    log = begun()
+    digest = message(
+        log,
+        by=STRANGER,
+        actor="weather",
+        to="counter",
+        stored=False,
+        authority={"allow": ALLOW, "expires": ENDS, "maxDepth": 2},
+        sender={"actor": "weather", "key": PEER.keyid},
+    )
+    message(log, authority={"allow": ["repo:read"], "expires": ENDS, "from": digest, "maxDepth": 1})
+    return ending(log)
+
+
+def _follows(taint: list[str]) -> Log:
+    log = begun()
+    parent = received(log, taint=["web"])
+    message(log, parents=[{"digest": parent, "rel": "control"}], taint=taint)
+    return ending(log)
+
+
+def _heads() -> Iterator[Case]:
+    theirs = f"{PEER.keyid}/{'c' * 16}"
+    log = begun()
+    received(log, own=head(theirs, 3, "1" * 64))
+    received(log, own=head(theirs, 3, "2" * 64), nonce="6" * 32)
+    yield broken("a peer that tells two histories", ending(log), "CF-TRUST-042")
+    log = begun()
+    received(log, own=head(theirs, 3, "1" * 64))
+    received(log, own=head(f"{STRANGER.keyid}/{'c' * 16}", 3, "2" * 64), nonce="6" * 32)
+    received(log, own=head(theirs, 4, "2" * 64), nonce="7" * 32)
+    yield Case("a peer that tells of another's log says nothing", ending(log).evidence(), "intact", [])
+    log = ending(begun())
+    last = log.checkpoints[0]
+    received(log, seen=[head(log.origin, last["size"], last["root"])])
+    yield Case("a peer that was told a checkpoint", ending(log).evidence(), "intact", [])
+    log = ending(begun())
+    received(log, seen=[head(log.origin, log.checkpoints[0]["size"], "0" * 64)])
+    yield broken("a peer that was told another history", ending(log), "CF-TRUST-043")
+    log = ending(begun())
+    received(log, seen=[head(log.origin, 99, "0" * 64)])
+    yield broken("a peer that was told of more", ending(log), "CF-TRUST-043")
+    two = ending(begun(Log(OTHER, PEER)))
+    log = begun()
+    received(log, own=head(two.origin, 2, "0" * 64))
+    yield Case(
+        "the log of a peer that is not what the peer said",
+        ending(log).evidence(two),
+        "broken",
+        ["CF-TRUST-043"],
+    )
+
+
+def judged(name: str, log: Log, verdict: str, *codes: str, signed: str | None = None, **changes: Any) -> Case:
+    """A log judged by a policy; `admin` is the identity, no other key is pinned."""
+    case = Case(name, log.evidence(), verdict, list(codes), ("identity+",))
+    case.policy = policy(**changes) if signed is None else signed
+    return case
+
+
+def policy_cases() -> Iterator[Case]:
+    """Every rule that needs a policy."""
+    whole = begun()
+    received(whole)
+    ending(whole)
+    ours = {"actor": "counter", "key": IDENTITY.keyid}
+    yield judged("a policy that permits everything", whole, "intact")
+    yield judged(
+        "a policy signed by nobody who may",
+        whole,
+        "cannot-tell",
+        "CF-TRUST-004",
+        "CF-VERIFY-042",
+        signed=policy(PEER),
+    )
+    both = {"keys": sorted([IDENTITY.keyid, PEER.keyid]), "threshold": 2}
+    yield judged(
+        "a policy signed by two, one of them no admin here",
+        whole,
+        "cannot-tell",
+        "CF-TRUST-004",
+        "CF-VERIFY-042",
+        signed=policy(IDENTITY, PEER, admins=both),
+    )
+    yield judged(
+        "a policy that begins in 2100",
+        whole,
+        "cannot-tell",
+        "CF-TRUST-008",
+        "CF-VERIFY-042",
+        validFrom=4_102_444_800_000,
+    )
+    only = {"agents": [agent("*", IDENTITY)], "keys": by_key(key(IDENTITY))}
+    yield judged("a sender whose key is not listed", whole, "cannot-tell", "CF-VERIFY-042", **only)
+    theirs = {"agents": [agent("*", PEER)], "keys": by_key(key(PEER))}
+    yield judged("an identity that is not listed", whole, "cannot-tell", "CF-VERIFY-032", **theirs)
+
+    def keys(**changes: Any) -> dict[str, Any]:
+        return {"keys": by_key(key(IDENTITY), key(PEER, **changes))}
+
+    yield judged("a key before its time", whole, "broken", "CF-TRUST-051", **keys(notBefore=NOW + 86_400_000))
+    yield judged("a key after its time", whole, "broken", "CF-TRUST-051", **keys(notAfter=NOW - 1))
+    lost = keys(status="compromised", since=NOW - 1)
+    yield judged("a compromised key", whole, "broken", "CF-TRUST-052", **lost)
+    later = keys(status="compromised", since=NOW + 86_400_000)
+    yield judged("a key that was compromised later", whole, "cannot-tell", "CF-TRUST-053", **later)
+    old = keys(status="superseded", notAfter=NOW + 86_400_000)
+    yield judged("a superseded key", whole, "cannot-tell", "CF-TRUST-053", **old)
+    gone = {"keys": by_key(key(IDENTITY, status="compromised", since=NOW + 86_400_000), key(PEER))}
+    yield judged(
+        "a log of a compromised identity", whole, "cannot-tell", "CF-TRUST-054", "CF-TRUST-053", **gone
+    )
+    log = bound()
+    handoff(log)
+    ending(log)
+    listed = {"keys": by_key(key(IDENTITY), key(PEER), key(ACTOR, status="compromised", since=0))}
+    yield judged("a handoff by a compromised key of an actor", log, "broken", "CF-TRUST-052", **listed)
+    yield judged("a handoff by an actor that no policy lists", log, "intact")
+
+    agents = [agent("counter", IDENTITY), agent("weather", IDENTITY)]
+    yield judged("a key that speaks for another agent", whole, "broken", "CF-TRUST-050", agents=agents)
+    yield judged(
+        "an agent that nobody speaks for",
+        whole,
+        "broken",
+        "CF-TRUST-050",
+        agents=[agent("counter", IDENTITY)],
+    )
+    agents = [agent("*", IDENTITY, PEER), agent("weather", IDENTITY, PEER, threshold=2)]
+    yield judged("one signature where two are needed", whole, "broken", "CF-TRUST-050", agents=agents)
+    log = begun()
+    message(log, authority={"allow": ALLOW, "expires": ENDS, "maxDepth": 2}, purpose="tests", taint=["web"])
+    ending(log)
+    yield judged("authority started by a root", log, "intact", roots=["counter"])
+    yield judged("authority started by nobody's leave", log, "broken", "CF-TRUST-055", roots=["weather"])
+    edge: dict[str, Any] = {"from": "counter", "to": "reader"}
+    wide = edge | {
+        "acceptTaint": ["pdf", "web"],
+        "allow": ["repo:*"],
+        "maxDepth": 2,
+        "purposes": ["tests"],
+        "ttlMs": 300_000,
+    }
+    yield judged("an edge that permits it", log, "intact", edges=[{"from": "a", "to": "b"}, wide])
+    for name, changes in (
+        ("no edge at all", None),
+        ("an edge to another", {"to": "writer"}),
+        ("an edge for another purpose", {"purposes": ["fun"]}),
+        ("an edge for less", {"allow": ["repo:read"]}),
+        ("an edge for nothing", {"allow": []}),
+        ("an edge that ends earlier", {"maxDepth": 1}),
+        ("an edge for a shorter time", {"ttlMs": 299_999}),
+        ("an edge without that taint", {"acceptTaint": ["pdf"]}),
+    ):
+        edges = [] if changes is None else [wide | changes]
+        yield judged(name, log, "broken", "CF-TRUST-056", edges=edges)
+    yield judged("a limit of time", log, "broken", "CF-TRUST-056", limits={"ttlMs": 299_999})
+    yield judged("a limit of depth", log, "broken", "CF-TRUST-056", limits={"maxDepth": 1})
+    log = begun()
+    receipt(log, message(log), by=IDENTITY, sender=ours)
+    yield judged("a receipt by whom nobody asked", ending(log), "intact")

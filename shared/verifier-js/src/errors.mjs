@@ -1,0 +1,30 @@
+/** A refusal with a stable code of spec/errors.md. Its message never holds values, keys or text of the input. */
+export class CounterfoilError extends Error {
+  /**
+   * @param {string} code a code of spec/errors.md
+   * @param {string} message what is wrong, in one sentence
+   * @param {{where?: string, hint?: string}} [more] the place, and what to do
+   */
+  constructor(code, message, more = {}) {
+    super(message);
+    this.name = "CounterfoilError";
+    this.code = code;
+    this.where = more.where ?? "";
+    this.hint = more.hint ?? "";
+  }
+}
+
+/**
+ * Runs `action`; gives its value, or the error it refused with. Errors that are no refusal pass through.
+ * @template T
+ * @param {() => T} action
+ * @returns {{value: T, error: null} | {value: null, error: CounterfoilError}}
+ */
+export function attempt(action) {
+  try {
+    return { value: action(), error: null };
+  } catch (error) {
+    if (error instanceof CounterfoilError) return { value: null, error };
+    throw error;
+  }
+}

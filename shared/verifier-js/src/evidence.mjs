@@ -1,0 +1,331 @@
+/** Verifying an evidence folder (spec/log.md). */
+import { readFileSync, readdirSync, realpathSync, statSync } from "node:fs";
+import { join, resolve } from "node:path";
+import { Blobs } from "./blobs.mjs";
+import { isObject } from "./canonical.mjs";
+import { CounterfoilError, attempt } from "./errors.mjs";
+import { Counts, Findings } from "./findings.mjs";
+import { Judge } from "./judge.mjs";
+import { headName } from "./keyring.mjs";
+import { isLocked } from "./locks.mjs";
+import { LogReader } from "./log.mjs";
+import { parseCheckpoint, parseNote, verifyNote } from "./notes.mjs";
+import { keyringOf } from "./policy.mjs";
+import { BytesOfFile, ChunkReader, splitItems } from "./segments.mjs";
+
+/** @typedef {import("./policy.mjs").Policy} Policy */
+/** @typedef {{verdict: string, findings: import("./findings.mjs").Finding[], notes: import("./findings.mjs").Finding[], counts: Counts}} Verification */
+
+/**
+ * @param {string} path
+ * @param {import("./keyring.mjs").Keyring} keyring
+ * @param {{run?: string | null, policy?: Policy | null, now?: number}} [options] `now` in Unix milliseconds
+ * @returns {Verification}
+ */
+export function verifyEvidence(path, keyring, { run = null, policy = null, now = Date.now() } = {}) {
+  let result = null;
+  const doubt = policy === null ? null : attempt(() => policy.believe(keyring, now)).error;
+  const believed = doubt === null ? policy : null;
+  const keys = believed === null ? keyring : keyringOf(keyring, believed);
+  for (let turn = 0; turn < 3; turn += 1) {
+    const before = state(path);
+    const check = new EvidenceCheck(path, keys, run, believed);
+    if (doubt !== null) check.findings.add(doubt.code, doubt.where, doubt.message);
+    result = check.result();
+    if (result.verdict === "intact" || state(path) === before) break;
+  }
+  return result;
+}
+
+/** Names and sizes of all segments: a writer may be at work. */
+function state(path) {
+  return JSON.stringify(attemptFile(() => listLogs(path).logs.map(({ segments }) => segments.map((s) => [s.path, statSync(s.path).size]))));
+}
+
+function attemptFile(action) {
+  try {
+    return action();
+  } catch {
+    return null; // went away meanwhile
+  }
+}
+
+/** Logs by name with their segments, and what does not belong. @param {string} path */
+function listLogs(path) {
+  const foreign = [];
+  const logs = [];
+  let ignore = false;
+  for (const entry of readdirSync(path, { withFileTypes: true }).sort(byName)) {
+    if (entry.isDirectory() && /^[0-9a-f]{16}$/.test(entry.name)) {
+      const segments = [];
+      for (const file of readdirSync(join(path, entry.name), { withFileTypes: true }).sort(byName)) {
+        if (file.isFile() && /^[0-9]{8}\.seg$/.test(file.name))
+          segments.push({ number: Number(file.name.slice(0, 8)), path: join(path, entry.name, file.name) });
+        else foreign.push(`${entry.name}/${file.name}`);
+      }
+      logs.push({ name: entry.name, segments });
+    } else if (entry.name === ".gitignore" && entry.isFile()) {
+      ignore = readFileSync(join(path, entry.name)).equals(Buffer.from("*\n"));
+      if (!ignore) foreign.push(entry.name);
+      ignore = true;
+    } else foreign.push(entry.name);
+  }
+  if (!ignore) foreign.push(".gitignore");
+  return { logs, foreign };
+}
+
+const byName = (a, b) => (a.name < b.name ? -1 : 1);
+
+class EvidenceCheck {
+  constructor(path, keyring, run, policy) {
+    this.path = path;
+    this.policy = policy;
+    this.real = realpathSync(path);
+    this.keyring = keyring;
+    this.run = run;
+    this.findings = new Findings();
+    this.counts = new Counts();
+  }
+
+  /** @returns {Verification} */
+  result() {
+    const { logs, foreign } = listLogs(this.path);
+    if (logs.length === 0) this.findings.add("CF-VERIFY-001", "", "there is no log", "name the folder of a run");
+    else if (this.run === null)
+      for (const name of foreign) this.findings.add("CF-VERIFY-002", name, "something inside does not belong to evidence");
+    const checks = logs.map((log) => new LogCheck(log, this).check());
+    if (this.run !== null) this.run = theRun(this.run, checks);
+    const judged = checks.filter((check) => this.run === null || check.concerns(this.run));
+    for (const { judge } of judged) {
+      this.findings.addAll(judge.findings);
+      this.counts.addAll(judge.counts);
+    }
+    this.citations(checks, judged);
+    this.heads(checks, judged);
+    if (this.run === null) this.gone(checks);
+    this.copied(judged);
+    this.counts.logs = judged.length;
+    const { list, notes, verdict } = this.findings;
+    return { verdict, findings: list, notes, counts: this.counts };
+  }
+
+  citations(checks, judged) {
+    const byLog = new Map(checks.map((check) => [check.log.name, check.judge]));
+    for (const { judge } of judged) {
+      for (const { log, where, checkpoint, code } of judge.citations.list) {
+        const cited = byLog.get(log);
+        if (cited === undefined) {
+          if (this.run === null) this.findings.add("CF-VERIFY-004", where, "a log cites another one that is gone");
+        } else if (checkpoint === null) this.findings.add(code, where, "what a session cites is no checkpoint");
+        else if (cited.checkpoints.get(checkpoint.size) !== checkpoint.root)
+          this.findings.add("CF-VERIFY-005", where, "a log cites another history of a log, or a longer one");
+      }
+    }
+  }
+
+  /** Heads that statements told: against the logs that are here, and against each other. */
+  heads(checks, judged) {
+    const byOrigin = new Map(checks.map(({ judge }) => [judge.origin, judge]));
+    const said = new Set();
+    const owners = new Map();
+    for (const { judge } of judged) {
+      for (const { origin, size, root, own, where } of judge.told) {
+        const here = byOrigin.get(origin);
+        const place = `${origin} ${size}`;
+        const name = `${place} ${root}`;
+        const another = here !== undefined && !(own && here === judge) && here.checkpoints.get(size) !== root;
+        const forked = own && (owners.get(place) ?? root) !== root;
+        if (own && !owners.has(place)) owners.set(place, root);
+        if ((!another && !forked) || said.has(name)) continue;
+        said.add(name);
+        if (another) this.findings.add("CF-TRUST-043", where, "a statement names a checkpoint that a log here never had");
+        else this.findings.add("CF-TRUST-042", where, "a peer told two histories of its log");
+      }
+    }
+  }
+
+  /** Logs that are remembered for this place, or for the one these logs were written in, and are gone. */
+  gone(checks) {
+    const names = new Set(checks.map((check) => check.log.name));
+    const origins = new Set(checks.map((check) => check.judge.origin));
+    const here = new Set([resolve(this.path), this.real]);
+    const known = this.keyring.heads.filter((head) => origins.has(head.origin) && head.evidence !== "");
+    const there = new Set(known.map((head) => head.evidence));
+    for (const head of this.keyring.heads) {
+      const name = logName(head.origin);
+      if (names.has(name)) continue;
+      const moved = there.has(head.evidence) && !isFolder(join(head.evidence, name));
+      if (here.has(head.evidence) || moved) this.findings.add("CF-VERIFY-003", name, "a log that was written here is gone");
+    }
+  }
+
+  /** Logs that were written in another place, which still holds them, among logs of this one. */
+  copied(checks) {
+    const here = new Set([resolve(this.path), this.real]);
+    const origins = new Set(checks.map((check) => check.judge.origin));
+    if (!this.keyring.heads.some((head) => here.has(head.evidence) && origins.has(head.origin))) return;
+    for (const { judge, log } of checks) {
+      const head = this.keyring.heads.find((one) => one.origin === judge.origin);
+      const moved = head !== undefined && head.evidence !== "" && !here.has(head.evidence);
+      if (moved && isFolder(join(head.evidence, log.name)))
+        this.findings.add("CF-VERIFY-006", log.name, "a log that was written in another place was copied in");
+    }
+  }
+}
+
+const logName = (origin) => origin.slice(origin.indexOf("/") + 1);
+const isFolder = (path) => attemptFile(() => statSync(path).isDirectory()) === true;
+
+/** The one run that is called, or begins, like this. */
+function theRun(asked, checks) {
+  const runs = new Set(checks.flatMap((check) => [...check.judge.calls.runs]));
+  const found = runs.has(asked) ? [asked] : [...runs].filter((run) => run.startsWith(asked));
+  if (found.length === 1) return found[0];
+  if (found.length > 1) throw new CounterfoilError("CF-CLI-012", "more than one run begins like this");
+  throw new CounterfoilError("CF-CLI-011", "no run is called or begins like this");
+}
+
+/** Reading and judging one log. */
+class LogCheck {
+  constructor(log, evidence) {
+    this.log = log;
+    this.evidence = evidence;
+    this.keyring = evidence.keyring;
+    this.blobs = new Blobs((place) => readAgain(log.segments, place));
+    this.judge = new Judge({ name: log.name, keyring: this.keyring, blobs: this.blobs, policy: evidence.policy });
+    this.faulty = false;
+    this.tornAt = "";
+    this.longer = false;
+    /** Size at the last note, valid or not, and at the last valid one. */
+    this.noted = 0;
+    this.last = 0;
+    this.heads = this.keyring.heads.filter((head) => head.origin.endsWith(`/${log.name}`));
+    this.rootsAt = new Map(this.heads.map((head) => [head.size, ""]));
+  }
+
+  check() {
+    const { judge } = this;
+    const reader = new LogReader(this.log.name, this.log.segments, {
+      blob: (bytes, digest, place) => this.blobs.add(bytes, digest, place),
+      entry: (entry, kind) => {
+        judge.entry(entry, kind);
+        const { tree } = reader;
+        if (this.rootsAt.has(tree.size)) this.rootsAt.set(tree.size, tree.root().toString("hex"));
+      },
+      note: (bytes, stored) => this.note(bytes, stored, reader.tree),
+      fault: (error) => {
+        this.faulty = true;
+        judge.findings.add(error.code, error.where, error.message, "compare with another copy of this evidence");
+      },
+      torn: (where) => {
+        this.tornAt = where;
+      },
+    });
+    reader.read();
+    judge.where = this.log.name;
+    judge.counts.blobs = this.blobs.count;
+    judge.counts.open = judge.calls.open.size;
+    judge.counts.tail = reader.tree.size - this.noted;
+    if (!this.faulty) this.end(reader.behind);
+    this.remembered();
+    return this;
+  }
+
+  /** Whether a run is in this log, or could be: it cannot be read to its end. */
+  concerns(run) {
+    return this.judge.calls.runs.has(run) || this.faulty || this.longer;
+  }
+
+  note(bytes, stored, tree) {
+    const { judge } = this;
+    judge.where = `${this.log.name} checkpoint of ${tree.size}`;
+    this.noted = tree.size;
+    if (judge.identity === null) {
+      judge.find("CF-VERIFY-030", "a checkpoint stands before a session");
+      return;
+    }
+    const { value: checkpoint, error } = attempt(() => {
+      const note = parseNote(bytes);
+      verifyNote(note, judge.origin, judge.identity);
+      return parseOwn(note, judge.origin);
+    });
+    if (error !== null) {
+      judge.find(error.code, error.message);
+      return;
+    }
+    if (checkpoint.size !== tree.size || checkpoint.root !== tree.root().toString("hex")) {
+      judge.find("CF-VERIFY-050", "a checkpoint does not match the entries");
+      return;
+    }
+    if (!isStored(stored)) {
+      judge.find("CF-VERIFY-051", "the stored bytes are not the ones that were written");
+      return;
+    }
+    this.last = checkpoint.size;
+    judge.checkpoints.set(checkpoint.size, checkpoint.root);
+  }
+
+  /** @param {boolean} behind whether anything stands behind the last note */
+  end(behind) {
+    const { judge } = this;
+    const live = judge.origin !== "" && isLocked(this.keyring.home, headName(judge.origin, "lock"));
+    if (!live && (behind || this.tornAt !== "")) {
+      if (this.tornAt !== "") judge.where = this.tornAt;
+      judge.find("CF-VERIFY-024", "something stands behind the last checkpoint, and no writer is alive");
+      judge.where = this.log.name;
+    }
+    if (!live) judge.calls.ended();
+  }
+
+  remembered() {
+    const { judge } = this;
+    for (const head of this.heads) {
+      if (head.origin !== judge.origin) {
+        if (judge.origin !== "" && head.evidence === this.evidence.real)
+          judge.find("CF-VERIFY-053", "this machine remembers another log by this name");
+        continue;
+      }
+      if (head.size > this.last) {
+        this.longer = true;
+        if (!this.faulty) judge.find("CF-VERIFY-052", "this machine remembers a longer log");
+      } else if (this.rootsAt.get(head.size) !== head.root && !judge.findings.broken)
+        judge.find("CF-VERIFY-053", "this machine remembers another history of this log");
+    }
+    if (judge.origin === "") return;
+    const { own } = this.keyring;
+    const { fingerprint } = judge.identity;
+    if (own !== null && fingerprint !== own && this.keyring.isPinned(fingerprint))
+      judge.find("CF-VERIFY-061", "a log is signed by a pinned identity that is not this home's own");
+    if (judge.findings.list.length === 0 && !this.heads.some((head) => head.origin === judge.origin))
+      judge.find("CF-VERIFY-062", "no end of this log is remembered on this machine");
+  }
+}
+
+/** A note that is signed as `origin` must be that log's checkpoint. */
+function parseOwn(note, origin) {
+  const checkpoint = parseCheckpoint(note);
+  if (checkpoint.origin === origin) return checkpoint;
+  throw new CounterfoilError("CF-NOTE-021", "a log's own checkpoint is not signed as its origin");
+}
+
+function isStored({ offset, segment, sha256, alone, body }) {
+  const { content, context } = body;
+  const members = Object.keys(content).length === 4 && content.offset === offset && content.segment === segment;
+  return alone && members && content.sha256 === sha256 && isObject(context) && Object.keys(context).length === 0;
+}
+
+function readAgain(segments, place) {
+  const segment = segments.find((one) => one.number === place.segment);
+  const file = new BytesOfFile(segment.path);
+  try {
+    const chunks = new ChunkReader(file, file.size);
+    chunks.at = place.stream < 0 ? place.start : place.stream;
+    for (;;) {
+      const { value: chunk } = attempt(() => chunks.next());
+      if (chunk === null || chunk === undefined || chunk.start > place.start) return null;
+      if (chunk.start === place.start) return splitItems(chunk.raw)[place.item]?.bytes ?? null;
+    }
+  } finally {
+    file.close();
+  }
+}

@@ -1,0 +1,69 @@
+/** Findings, verdicts and exit codes (spec/log.md, "Verifying"). */
+
+/** @typedef {"intact" | "broken" | "incomplete" | "cannot-tell"} Verdict */
+/** @typedef {{code: string, where: string, message: string, hint: string}} Finding */
+
+const INCOMPLETE = new Set(["020", "021", "022", "023", "024", "025"].map((n) => `CF-VERIFY-${n}`));
+for (const n of ["023", "024", "026"]) INCOMPLETE.add(`CF-BUNDLE-${n}`);
+const CANNOT_TELL = new Set(["CF-VERIFY-001", "CF-VERIFY-032", "CF-VERIFY-042", "CF-LOG-022", "CF-STMT-004", "CF-BUNDLE-001"]);
+for (const n of ["004", "005", "006", "007", "008", "053", "054"]) CANNOT_TELL.add(`CF-TRUST-${n}`);
+CANNOT_TELL.add("CF-KEYS-008"); // a home that cannot tell which policy was believed before
+const NOTES = new Set(["CF-VERIFY-060", "CF-VERIFY-061", "CF-VERIFY-062", "CF-BUNDLE-025"]);
+
+export const EXIT = { intact: 0, broken: 3, incomplete: 4, "cannot-tell": 5 };
+const GRAVITY = ["intact", "incomplete", "cannot-tell", "broken"];
+
+/** @param {string} code @returns {Verdict} */
+export function gravity(code) {
+  if (INCOMPLETE.has(code)) return "incomplete";
+  return CANNOT_TELL.has(code) ? "cannot-tell" : "broken";
+}
+
+export class Findings {
+  constructor() {
+    /** @type {Finding[]} */
+    this.list = [];
+    /** @type {Finding[]} */
+    this.notes = [];
+  }
+
+  /** @param {string} code @param {string} where @param {string} message @param {string} [hint] */
+  add(code, where, message, hint = "") {
+    (NOTES.has(code) ? this.notes : this.list).push({ code, where, message, hint });
+  }
+
+  /** @param {Findings} other */
+  addAll(other) {
+    this.list.push(...other.list);
+    this.notes.push(...other.notes);
+  }
+
+  get broken() {
+    return this.list.some(({ code }) => gravity(code) === "broken");
+  }
+
+  /** @returns {Verdict} */
+  get verdict() {
+    return this.list.map(({ code }) => gravity(code)).reduce((a, b) => (GRAVITY.indexOf(a) >= GRAVITY.indexOf(b) ? a : b), "intact");
+  }
+}
+
+/** Counts of one log or bundle. */
+export class Counts {
+  constructor() {
+    this.records = 0;
+    this.statements = 0;
+    this.logs = 0;
+    this.runs = 0;
+    this.handoffs = 0;
+    this.blobs = 0;
+    this.losses = 0;
+    this.open = 0;
+    this.tail = 0;
+  }
+
+  /** @param {Counts} other */
+  addAll(other) {
+    for (const name of Object.keys(this)) this[name] += other[name];
+  }
+}

@@ -1,0 +1,322 @@
+/** Judging the entries of one log in their order (spec/log.md, "Verifying"). Used for evidence and for bundles. */
+import { attempt } from "./errors.mjs";
+import { sha256 } from "./bytes.mjs";
+import { isCount, isObject } from "./canonical.mjs";
+import { Envelope } from "./dsse.mjs";
+import { operation } from "./entries.mjs";
+import { Counts, Findings } from "./findings.mjs";
+import { headsOf, narrows } from "./authority.mjs";
+import { PublicKey } from "./keys.mjs";
+import { VALUE, isReference, looksLikeReference } from "./references.mjs";
+import { failedRule } from "./rules.mjs";
+import { parseParentSet, parseStatement } from "./statements.mjs";
+import { Calls } from "./calls.mjs";
+import { Citations } from "./citations.mjs";
+
+/**
+ * What a judge is told about the log it judges.
+ * @typedef {object} Surroundings
+ * @property {string} name the log's name
+ * @property {import("./keyring.mjs").Keyring} keyring
+ * @property {{there(part: any): boolean, load(digest: string): Buffer | null}} blobs
+ * @property {import("./policy.mjs").Policy | null} [policy] one that is believed; then the keyring is of its keys
+ */
+
+const MOST_LIST = 64 * 1024 * 1024;
+const MOST_RECORD = 32 * 1024;
+
+export class Judge {
+  /** @param {Surroundings} surroundings */
+  constructor({ name, keyring, blobs, policy = null }) {
+    this.name = name;
+    this.keyring = keyring;
+    this.blobs = blobs;
+    this.policy = policy;
+    this.findings = new Findings();
+    this.counts = new Counts();
+    this.calls = new Calls(this);
+    this.citations = new Citations(this);
+    /** @type {PublicKey | null} */
+    this.identity = null;
+    this.origin = "";
+    /** @type {Map<string, {key: PublicKey, actor: string}>} keys bound in this session */
+    this.bound = new Map();
+    /** @type {Set<string>} digests of records and statements that stand before */
+    this.before = new Set();
+    /** @type {Map<string, string>} digest: kind, of the statements that stand before */
+    this.statements = new Map();
+    /** @type {Map<string, any>} predicates of the handoffs among them that later statements may build upon */
+    this.grants = new Map();
+    /** @type {{where: string, origin: string, size: number, root: string, own: boolean}[]} heads that statements told */
+    this.told = [];
+    /** @type {Set<string>} handoffs that a receipt accepted */
+    this.accepted = new Set();
+    /** @type {Map<number, string>} valid checkpoints so far: size, root */
+    this.checkpoints = new Map();
+    this.where = name;
+  }
+
+  /** @param {string} code @param {string} message */
+  find(code, message) {
+    this.findings.add(code, this.where, message);
+  }
+
+  /**
+   * @param {import("./entries.mjs").Entry} entry
+   * @param {"record" | "envelope" | "later"} kind
+   */
+  entry(entry, kind) {
+    this.where = `${this.name} entry ${entry.index}`;
+    if (kind === "later") {
+      this.find("CF-LOG-022", "a record is of a version that is not known here");
+      return;
+    }
+    const text = bodyText(entry.text);
+    if (kind === "record") this.record(entry, text);
+    else this.envelope(entry, text);
+  }
+
+  record(entry, text) {
+    const { body } = entry;
+    this.counts.records += 1;
+    this.references(body);
+    if (!entry.plain || Buffer.byteLength(text) > MOST_RECORD)
+      this.find("CF-VERIFY-012", "a record is longer than a record may be, or holds a float or null");
+    this.handoffs(body.context.handoffs);
+    const op = operation(body);
+    if (op === "session") this.session(body);
+    else if (op === "recovered") this.find("CF-VERIFY-020", "the writer stopped uncleanly before, and the log was recovered");
+    else if (op === "loss") {
+      this.counts.losses += isCount(body.context.count) ? body.context.count : 1;
+      this.find("CF-VERIFY-021", "something was not recorded, and was counted");
+    } else this.tie(body);
+    this.before.add(sha256(text));
+  }
+
+  /** @param {import("./entries.mjs").RecordBody} body */
+  tie(body) {
+    this.calls.record(body);
+  }
+
+  /** One finding for each reference, counted once, to something that is not there. */
+  references({ content, context }) {
+    const open = [content, context];
+    const told = new Set();
+    while (open.length > 0) {
+      const value = open.pop();
+      if (looksLikeReference(value)) {
+        const name = JSON.stringify([value.media, value.sha256, value.size]);
+        if (told.has(name) || (isReference(value) && this.blobs.there(value))) continue;
+        told.add(name);
+        this.find("CF-VERIFY-010", "stored bytes that an entry cites are missing");
+      } else if (typeof value === "object" && value !== null) open.push(...Object.values(value));
+    }
+  }
+
+  /** One finding for each handoff that is not there. */
+  handoffs(given) {
+    const missing = "the handoff that a call received is not in the log";
+    if (given === undefined) return;
+    if (!Array.isArray(given)) this.find("CF-VERIFY-011", missing);
+    else for (const one of given) if (!this.statements.has(one)) this.find("CF-VERIFY-011", missing);
+  }
+
+  session({ context }) {
+    const key = attempt(() => PublicKey.fromText(context.spki)).value;
+    if (key === null) {
+      this.find("CF-VERIFY-030", "a session names no usable key");
+      return;
+    }
+    if (context.origin !== `${key.fingerprint}/${this.name}` || (this.identity !== null && context.origin !== this.origin)) {
+      this.find("CF-VERIFY-031", "a session does not belong to this log");
+      return;
+    }
+    if (this.identity === null) {
+      this.identity = key;
+      this.origin = context.origin;
+      this.checkIdentity();
+    }
+    this.begin(context);
+  }
+
+  /** Whether the log's identity is trusted here. */
+  checkIdentity() {
+    const { fingerprint } = this.identity;
+    if (!this.keyring.isPinned(fingerprint))
+      this.find("CF-VERIFY-032", "the log is signed by a key that is not pinned here");
+    const status = this.policy?.keys.get(fingerprint)?.status ?? "active";
+    if (status !== "active") this.find("CF-TRUST-054", "the log's identity is superseded or compromised");
+  }
+
+  /** A session of this log: what the one before left open is over. */
+  begin(context) {
+    this.calls.ended();
+    this.bound.clear();
+    if (Array.isArray(context.replaced) && context.replaced.some(isObject))
+      this.find("CF-VERIFY-060", "other logs stood here before the folder was made anew");
+    if (context.seen !== undefined) this.citations.session(context.seen);
+  }
+
+  /** A list that stands apart: the bytes of a blob that is there, or null. */
+  list(reference) {
+    if (reference.size > MOST_LIST || !this.blobs.there(reference)) return null;
+    return this.blobs.load(reference.sha256);
+  }
+
+  key(keyid, carried) {
+    if (this.identity !== null && this.identity.fingerprint === keyid) return this.identity;
+    return this.bound.get(keyid)?.key ?? this.keyring.key(keyid, carried);
+  }
+
+  envelope(entry, text) {
+    this.counts.statements += 1;
+    const { value: envelope, error } = attempt(() => Envelope.parse(text));
+    if (error !== null) {
+      this.find(error.code, error.message);
+      return;
+    }
+    if (envelope.toText() !== text) {
+      this.find("CF-VERIFY-040", "an envelope is not in its normal form");
+      return;
+    }
+    const signed = attempt(() => envelope.verify((keyid, carried) => this.key(keyid, carried)));
+    const { value: statement, error: fault } = attempt(() => parseStatement(envelope.payload));
+    if (statement === null) this.find(fault.code, fault.message);
+    else {
+      if (signed.error !== null) this.unverified(signed.error, statement, envelope);
+      else this.statement(statement, signed.value);
+      this.statements.set(statement.digest, statement.kind);
+      this.before.add(statement.digest);
+      this.keep(statement);
+    }
+  }
+
+  /** Keeps of a handoff what the statements behind it are compared with. */
+  keep({ digest, kind, predicate }) {
+    const { authority, taint, proof } = predicate;
+    if (kind === "handoff" && (authority !== undefined || taint !== undefined || proof === "countersigned"))
+      this.grants.set(digest, predicate);
+  }
+
+  unverified(error, { kind, predicate }, envelope) {
+    const foreign = kind === "receipt" || predicate.proof === "countersigned";
+    const claimed = envelope.signatures.some(({ keyid }) => keyid === predicate.sender?.key);
+    if (error.code !== "CF-DSSE-010" || !foreign || !claimed) {
+      this.find(error.code, error.message);
+      return;
+    }
+    if (kind === "handoff") this.counts.handoffs += 1;
+    this.find("CF-VERIFY-042", "a statement comes from a sender whose key is not known here");
+  }
+
+  statement({ kind, predicate }, verified) {
+    if (kind === "binding") this.binding(predicate, verified);
+    else if (!verified.has(predicate.sender.key)) {
+      this.find("CF-VERIFY-041", "a statement names another key than the one that signed it");
+      return;
+    } else {
+      if (kind === "handoff") this.handoff(predicate);
+      else this.receipt(predicate);
+      for (const head of headsOf(predicate)) this.told.push({ ...head, where: this.where });
+    }
+    this.judgeByPolicy(kind, predicate, verified);
+  }
+
+  /** The first rule of the trust policy that fails, if there is a policy (spec/trust.md). */
+  judgeByPolicy(kind, predicate, verified) {
+    if (this.policy === null || this.identity === null || !this.policy.keys.has(this.identity.fingerprint)) return;
+    const failed = failedRule(this.policy, kind, predicate, this.identity.fingerprint, verified);
+    if (failed !== null) this.find(failed.code, failed.message);
+  }
+
+  binding(predicate, verified) {
+    const bad = () => this.find("CF-VERIFY-043", "a binding is not the identity's own for this log, or its key does not fit");
+    if (this.identity === null || !verified.has(this.identity.fingerprint) || predicate.origin !== this.origin) return bad();
+    const key = attempt(() => PublicKey.fromText(predicate.spki)).value;
+    if (key === null || key.fingerprint !== predicate.key || key.fingerprint === this.identity.fingerprint) return bad();
+    this.bound.set(key.fingerprint, { key, actor: predicate.actor });
+    return undefined;
+  }
+
+  handoff(predicate) {
+    this.counts.handoffs += 1;
+    const { proof, sender } = predicate;
+    const ours = proof === "recorded" || sender.key === this.identity?.fingerprint;
+    if (ours) this.payload(predicate);
+    this.own("handoff", predicate);
+    if (proof === "recorded") {
+      if (this.bound.get(sender.key)?.actor !== sender.actor)
+        this.find("CF-VERIFY-044", "a handoff is signed by a key that is not bound to its actor");
+      this.parents(predicate);
+    }
+    this.authority(predicate);
+    if (ours || this.bound.has(sender.key)) this.taint(predicate);
+  }
+
+  payload({ content, payload }) {
+    if (!this.blobs.there({ media: payload.media, sha256: content.payload, size: payload.size }))
+      this.find("CF-VERIFY-046", "the payload of a handoff is not in this log");
+  }
+
+  own(kind, predicate) {
+    const { own } = predicate;
+    if (own === undefined || !this.comparesOwn({ kind, predicate })) return;
+    if (own.origin !== this.origin || this.checkpoints.get(own.size) !== own.root)
+      this.find("CF-VERIFY-047", "a statement names a checkpoint that this log never had");
+  }
+
+  authority(predicate) {
+    const from = predicate.authority?.from;
+    if (from === undefined) return;
+    const grant = this.grants.get(from);
+    if (grant === undefined || !narrows(predicate, grant))
+      this.find("CF-TRUST-040", "a handoff gives authority that its sender does not have");
+  }
+
+  taint({ parents, parentSet, taint = [] }) {
+    const digests = [...parents, ...(this.parentSet(parentSet) ?? [])].map(({ digest }) => digest);
+    const foreign = digests.flatMap((digest) => this.grants.get(digest)?.taint ?? []);
+    if (!foreign.every((one) => taint.includes(one)))
+      this.find("CF-TRUST-041", "a handoff drops a taint of what it follows from");
+  }
+
+  /** Whether `own` of a statement must be a checkpoint of this log before it. */
+  comparesOwn({ predicate: { proof, sender, own } }) {
+    return proof === "recorded" || (sender.key === this.identity?.fingerprint && own?.origin === this.origin);
+  }
+
+  /** One finding for each parent that is not there, and one for a list of them. */
+  parents({ parents, parentSet }) {
+    for (const { digest } of parents)
+      if (!this.before.has(digest)) this.find("CF-VERIFY-045", "a handoff cites a parent that is not in this log");
+    if (parentSet === undefined) return;
+    const all = this.parentSet(parentSet);
+    if (all === null || all.length !== parentSet.count || !all.every(({ digest }) => this.before.has(digest)))
+      this.find("CF-VERIFY-045", "a handoff cites a list of parents that is not, or not whole, in this log");
+  }
+
+  /** The parents of a `parentSet`, or null where they are not there, or malformed. */
+  parentSet(given) {
+    const bytes = given === undefined ? null : this.list({ media: VALUE, sha256: given.sha256, size: given.size });
+    return bytes === null ? null : attempt(() => parseParentSet(bytes)).value;
+  }
+
+  receipt(predicate) {
+    const { handoff, status } = predicate;
+    this.own("receipt", predicate);
+    if (status !== "accepted") return;
+    if (this.statements.get(handoff) !== "handoff" || this.accepted.has(handoff))
+      this.find("CF-VERIFY-048", "a receipt accepts a handoff that is not in this log, or accepts one twice");
+    else {
+      const accepted = this.grants.get(handoff);
+      if (accepted?.proof === "countersigned" && accepted.sender.key !== this.identity?.fingerprint) this.payload(accepted);
+    }
+    this.accepted.add(handoff);
+  }
+
+}
+
+/** The canonical text of an entry's body: what stands between `{"body":` and the last `,"i":`. @param {string} text */
+export function bodyText(text) {
+  return text.slice(8, text.lastIndexOf(',"i":'));
+}

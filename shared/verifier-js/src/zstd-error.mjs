@@ -1,0 +1,2 @@
+/** Bytes that are no zstd stream. */
+export class ZstdError extends Error {}
