@@ -58,9 +58,9 @@ class SectionJudge extends Judge {
     return super.key(keyid, carried) ?? this.keyring.key(keyid, this.carried.get(keyid) ?? null);
   }
 
-  handoff(predicate) {
+  handoff(predicate, digest) {
     if (predicate.sender.key === this.identity.fingerprint) this.byIdentity.add(this.index);
-    super.handoff(predicate);
+    super.handoff(predicate, digest);
   }
 }
 
