@@ -84,7 +84,12 @@ def tool_schemas() -> list[Any]:
     fields = {
         f"field_{at}": {"type": "string", "description": _prose(rng, 60), "minLength": at} for at in range(8)
     }
-    schema = {"type": "object", "properties": fields, "required": sorted(fields), "additionalProperties": False}
+    schema = {
+        "type": "object",
+        "properties": fields,
+        "required": sorted(fields),
+        "additionalProperties": False,
+    }
     tools = [
         {
             "type": "function",
@@ -143,7 +148,9 @@ def other_scripts() -> list[Any]:
 
 def astral_keys() -> list[Any]:
     """200 objects whose keys UTF-16 sorts otherwise than code points do."""
-    return [[{"\U0001f600": at, "\uff5e": at, "\U00020000x": "a", "\ufb01": "b", "z": 0} for at in range(200)]]
+    return [
+        [{"\U0001f600": at, "\uff5e": at, "\U00020000x": "a", "\ufb01": "b", "z": 0} for at in range(200)]
+    ]
 
 
 def integers() -> list[Any]:

@@ -1,11 +1,12 @@
 """Time to write and to check RFC 8785 bytes, against ``rfc8785``, in one run.
 
-    python benchmarks/canonical_speed.py [--rounds 9] [--documents records,history] [--block 0.02] [--json FILE]
+    python benchmarks/canonical_speed.py [--rounds 9] [--documents records,history] [--json FILE]
 
-Writing: ``counterfoil.canonical.dumps`` against ``rfc8785.dumps``. Checking: ``counterfoil.canonical.loads_canonical`` of
-the written bytes against reading them with ``json`` and writing them with ``rfc8785`` again. Every document is written
-by both and the bytes compared before anything is timed. Bare orjson (sorted keys) is no RFC 8785, but the bound of it. Rounds are interleaved, each a block of ``--block`` seconds at
-least; printed are medians over the rounds. Compare rows of one run only: machines are noisy.
+Writing: ``counterfoil.canonical.dumps`` against ``rfc8785.dumps``. Checking: ``counterfoil.canonical.loads_canonical``
+of the written bytes against reading them with ``json`` and writing them with ``rfc8785`` again. Both write every
+document and the bytes are compared before anything is timed. Bare orjson (sorted keys) is no RFC 8785, but the bound of
+it. Rounds are interleaved, each a block of ``--block`` seconds at least; printed are medians over the rounds. Compare
+rows of one run only: machines are noisy.
 """
 
 from __future__ import annotations

@@ -2,13 +2,15 @@
 
 A line is JSON: ``home``, ``evidence``, ``told`` (a file: what the process was promised, a line each), ``scenario``, and
 what is to happen: ``cut`` (die at the so-and-so-many-th change of the file system; with ``half`` in the middle of a
-write) or ``trace`` (a file: every change, for a model of a disk that loses its power).
+write), ``fail`` (one sync of a group fails) or ``trace`` (a file: every change, for a model of a disk that loses its
+power).
 """
 
 from __future__ import annotations
 
 import base64
 import contextlib
+import errno
 import json
 import os
 import random
@@ -47,7 +49,8 @@ class Steps:
         self.cut: int | None = order.get("cut")
         self.half: bool = order.get("half", False)
         self.trace = open(order["trace"], "a", encoding="ascii") if order.get("trace") else None
-        self.count = 0
+        self.count = self.syncs = 0
+        self.fail: int | None = order.get("fail")
         self.lock = threading.RLock()
         for name in ("write", "pwrite", "fsync", "fdatasync", "open", "mkdir", "replace", "link", "unlink"):
             setattr(os, name, getattr(self, name))
@@ -83,7 +86,11 @@ class Steps:
     def fsync(self, fd: int) -> None:  # a killed process needs none, and a model makes its own
         self.step("sync", path_of(fd))
 
-    fdatasync = fsync
+    def fdatasync(self, fd: int) -> None:
+        self.syncs += 1
+        if self.syncs == self.fail:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        self.fsync(fd)
 
     def open(self, path: Any, flags: int, *arguments: Any, **named: Any) -> int:
         with self.lock:

@@ -112,3 +112,57 @@ def test_the_samples_of_the_page_are_from_the_vectors() -> None:
     assert set(samples) <= lines
     for sample in samples:
         canonical.loads_canonical(sample.encode())
+
+
+# -- every evidence of the log vectors --------------------------------------------------------------------------------
+
+LOGS = json.loads((SHARED / "vectors" / "log.json").read_text(encoding="ascii"))
+INTACT = [case for case in LOGS["cases"] if case["verdict"] == "intact"]
+OF_HANDOFFS = {"CF-DSSE-010", "CF-DSSE-011"} | {f"CF-VERIFY-04{digit}" for digit in "24567"}
+"""What is said of a handoff that can be asked for: one that cannot be read, or a binding, cannot."""
+FORGED = [
+    case
+    for case in LOGS["cases"]
+    if len(case["findings"]) == 1
+    and case["findings"][0] in OF_HANDOFFS
+    and not case["name"].startswith("a binding")
+]
+
+
+def laid_out(place: Path, case: dict[str, Any]) -> tuple[Path, keys.Keyring]:
+    evidence = place / "evidence"
+    for name, data in case["files"].items():
+        (evidence / name).parent.mkdir(parents=True, exist_ok=True)
+        (evidence / name).write_bytes(base64.b64decode(data))
+    ring = keys.Keyring()
+    for name in case["keyring"]:
+        key = LOGS["keys"][name.strip("~+")]
+        spki = None if name.startswith("~") else base64.b64decode(key["spki"])
+        ring.pin(key["fingerprint"], spki=spki, admin=name.endswith("+"))
+    return evidence, ring
+
+
+def bundles(place: Path, case: dict[str, Any]) -> Iterator[Verification]:
+    """What is said of every run and every handoff of an evidence, cut into bundles."""
+    evidence, ring = laid_out(place, case)
+    reader = counterfoil.read(evidence)
+    asked = [{"run": one.id} for one in reader.runs() if one.root is not None]
+    asked += [{"handoff": one.digest} for _, one in reader.statements() if one.kind.endswith("handoff:v0")]
+    policy = case["policy"].encode() if "policy" in case else None
+    for number, one in enumerate(asked):
+        file = place / f"{number}.bundle"
+        counterfoil.bundle(evidence, file, **one, keyring=ring, force=True)
+        yield counterfoil.verify(file, keyring=ring, policy=policy)
+
+
+@named(INTACT)
+def test_what_is_intact_in_evidence_is_intact_in_bundles(place: Path, case: dict[str, Any]) -> None:
+    for found in bundles(place, case):
+        assert (found.verdict, found.findings) == ("intact", [])
+
+
+@named(FORGED)
+def test_what_is_said_of_a_statement_is_said_of_it_in_a_bundle(place: Path, case: dict[str, Any]) -> None:
+    every = [[one.code for one in found.findings] for found in bundles(place, case)]
+    assert all(listed in ([], case["findings"]) for listed in every)
+    assert case["findings"] in every

@@ -1,26 +1,15 @@
-"""Strict I-JSON reading: JSONTestSuite, every refusal, and the shortcut that must not change an answer."""
+"""Strict I-JSON reading: every refusal, and the shortcut that must not change an answer."""
 
 from __future__ import annotations
 
-import base64
 import json
 import random
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from counterfoil import _ijson, canonical
 from counterfoil.errors import CanonicalError
-
-OUTSIDE = Path(__file__).resolve().parents[2] / "vectors" / "outside"
-SUITE = {
-    name: base64.b64decode(text)
-    for name, text in json.loads((OUTSIDE / "jsontestsuite" / "test_parsing_b64.json").read_text()).items()
-}
-# Where the suite leaves the choice, these are read; of what it wants read, duplicate keys are refused.
-CHOSEN = {"i_number_double_huge_neg_exp.json", "i_number_real_underflow.json"}
-STRICTER = {"y_object_duplicated_key.json", "y_object_duplicated_key_and_value.json"}
 
 
 def code_of(data: bytes | str, **limits: int) -> str | None:
@@ -29,12 +18,6 @@ def code_of(data: bytes | str, **limits: int) -> str | None:
     except CanonicalError as exc:
         return exc.code if exc.hint else "without a hint"
     return None
-
-
-@pytest.mark.parametrize("name", sorted(SUITE))
-def test_json_test_suite(name: str) -> None:
-    wanted = (name.startswith("y_") and name not in STRICTER) or name in CHOSEN
-    assert (code_of(SUITE[name]) is None) == wanted
 
 
 @pytest.mark.parametrize(
@@ -212,7 +195,7 @@ def strict(data: bytes) -> Any:
 def test_the_shortcut_never_changes_an_answer() -> None:
     rng = random.Random(8785)
     refused = shortcut = 0
-    for _ in range(20_000):
+    for _ in range(6_000):
         text = canonical.dumps(document(rng)).decode()
         for _ in range(rng.randrange(3)):
             at = rng.randrange(len(text) + 1)
@@ -225,13 +208,13 @@ def test_the_shortcut_never_changes_an_answer() -> None:
         assert outcome(canonical.loads, data) == expected
         refused += expected[0] == "refused"
         shortcut += _ijson._canonical_value(data)[0]
-    assert refused > 5_000
-    assert shortcut > 3_000
+    assert refused > 1_500
+    assert shortcut > 900
 
 
 def test_canonical_reading_equals_strict_reading_and_writing_again() -> None:
     rng = random.Random(7493)
-    for _ in range(5_000):
+    for _ in range(3_000):
         value = document(rng)
         data = canonical.dumps(value)
         if rng.random() < 0.5:

@@ -196,8 +196,8 @@ def test_a_message_seen_at_the_top_and_again_far_down() -> None:
 
 
 def test_more_paths_than_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(values, "MAX_NODES", 2000)
-    monkeypatch.setattr("counterfoil.capture._WALK_NODES", 1000)
+    monkeypatch.setattr("counterfoil._walk.MAX_NODES", 2000)
+    monkeypatch.setattr("counterfoil._direct._WALK_NODES", 1000)
     shared: Any = [1]
     for _ in range(40):
         shared = [shared, shared]

@@ -12,9 +12,12 @@ import pytest
 
 import counterfoil
 from counterfoil import continuing, keys, notes, tree
+from counterfoil.bundles.cutting import bundle
 from counterfoil.entries import CheckpointSeen
-from counterfoil.errors import NoteError, ProofError
+from counterfoil.errors import ConfigError, NoteError, ProofError
+from counterfoil.exporting import export_log
 from counterfoil.log import LogScan
+from counterfoil.scrubbing import scrub
 from counterfoil.stores import FolderStore
 
 
@@ -157,3 +160,35 @@ def test_a_run_that_another_log_holds(lab: Any, one_run: Any) -> None:
     other.close()
     result = counterfoil.verify(lab.evidence, run=run, checkpoints=notes_before)
     assert (result.verdict, len(result.continues)) == ("intact", 1)
+
+
+def cut(lab: Any) -> Path:
+    """A bundle of the first run."""
+    run = counterfoil.read(lab.evidence).runs()[0].id
+    bundle(lab.evidence, lab.root / "run.bundle", run=run)
+    return Path(lab.root / "run.bundle")
+
+
+def test_a_bundle_tells_only_of_the_sizes_it_shows(lab: Any) -> None:
+    """Nothing that was asked for is passed over."""
+    lab.record()
+    bundle = cut(lab)
+    (note,) = kept(lab.evidence)
+    assert ask(lab, note, evidence=bundle).verdict == "intact"
+    lab.record()
+    *_, later = kept(lab.evidence)
+    result = ask(lab, later, evidence=bundle)
+    assert (result.verdict, codes(result)) == ("cannot-tell", ["CF-BUNDLE-027"])
+
+
+def test_a_bundle_is_not_exported_or_scrubbed(lab: Any) -> None:
+    lab.record()
+    place = cut(lab)
+    store = counterfoil.read(place).store
+    with pytest.raises(ConfigError) as caught:
+        export_log(store, store.logs()[0], lab.root / "out")
+    assert caught.value.code == "CF-EXPORT-008"
+    for evidence, mirrors in ((place, []), (lab.evidence, [place])):
+        with pytest.raises(ConfigError) as caught:
+            scrub(evidence, mirrors=mirrors)
+        assert caught.value.code == "CF-SCRUB-008"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -122,7 +123,7 @@ BAD: list[tuple[Any, str]] = [
     (_deep(), "CF-CANON-022"),
     (2**53, "CF-CANON-002"),
     (float("nan"), "CF-CANON-003"),
-    ("\ud800", "CF-CANON-004"),
+    ("\ud800", "CF-CANON-021"),
     (object(), "CF-CANON-001"),
 ]
 
@@ -163,3 +164,24 @@ def test_references() -> None:
     nested = {"a": [good, {"b": good | {"size": 1}}], "c": {"$ref": good}, "d": {"media": "m"}}
     assert sorted(one.size for one in references_in(nested)) == [0, 0, 1]
     assert list(references_in(good)) == [Reference("a" * 64, 0, "m")]
+
+
+@pytest.mark.parametrize("length", [1, 60, 85, 86, 255, 256, 300, 5000])
+def test_a_lone_surrogate_has_one_code_wherever_it_stands(length: int) -> None:
+    text = "a" * (length - 1) + "\ud800"
+    for value in (text, [text], {"a": {"b": text}}, {"$msg": {"a": [text]}}):
+        for work in (Reducer().reduce, Reducer().reference):
+            with pytest.raises(CanonicalError) as caught:
+                work(value)
+            assert caught.value.code == "CF-CANON-021"
+
+
+def test_a_million_short_parts_are_held_in_little_memory() -> None:
+    value = [list(range(1000, 1300)), ["text"] * 300, [True, None] * 150] * 20
+    tracemalloc.start()
+    try:
+        Reducer().reduce(value)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 300_000  # 300 parts at a time, each in a block of its size

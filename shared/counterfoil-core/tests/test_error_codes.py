@@ -19,7 +19,15 @@ FAMILIES = {
     "CF-NOTE": ("notes.py",),
     "CF-DSSE": ("dsse.py",),
     "CF-BUNDLE": ("bundles/scanner.py", "bundles/lines.py", "bundles/blobtext.py", "bundles/content.py"),
-    "CF-KEYS": ("_ed25519.py", "_heads.py", "_home.py", "_identity.py", "_keyring.py", "_secret.py"),
+    "CF-KEYS": (
+        "_ed25519.py",
+        "_heads.py",
+        "_home.py",
+        "_identity.py",
+        "_keyring.py",
+        "_locks.py",
+        "_secret.py",
+    ),
 }
 NUMBER = re.compile(r'"(0\d\d)"')
 

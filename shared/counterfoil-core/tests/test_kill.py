@@ -70,7 +70,8 @@ class Killer:
         if self.lab.evidence.exists():
             result = self.lab.verify()
             self.verdicts[result.verdict] += 1
-            assert result.verdict in ("incomplete", "cannot-tell"), (number, result.findings)
+            if result.verdict == "intact":  # right behind a checkpoint, and nothing was going on
+                assert (result.counts["open"], result.counts["tail"]) == (0, 0)
             if result.verdict == "cannot-tell":  # killed before the first byte of the first log
                 assert {finding.code for finding in result.findings} == {"CF-VERIFY-001"}
             kept = _bodies(self.lab.evidence)
@@ -101,7 +102,7 @@ def test_killed_five_hundred_times(lab: Any, durability: str, one_run: Any) -> N
         _goes_on(lab, killer, one_run)
         promised += len(killer.promised)
     print(f"{durability}: 250 kills, {promised} entries promised, none lost")
-    assert promised > 10_000
+    assert promised > 2_500
 
 
 def _goes_on(lab: Any, killer: Killer, one_run: Any) -> None:

@@ -175,7 +175,9 @@ def test_a_hundred_signature_lines_are_read() -> None:
     assert len(notes.Note.parse("a\n\n" + (SIGNATURE + "\n") * 100).signatures) == 100
 
 
-@pytest.mark.parametrize("name", ["", "a b", "a+b", "a\u2003b", "a\nb", "a\x00b", "a\u2028b"])
+@pytest.mark.parametrize(
+    "name", ["", "a b", "a+b", "a\u2003b", "a\nb", "a\x00b", "a\u2028b", "a\ud800", "\udfff"]
+)
 def test_malformed_key_names(name: str) -> None:
     assert code_of(notes.sign_note, "a\n", name, KEY) == "CF-NOTE-006"
     assert code_of(notes.vkey, name, KEY.public) == "CF-NOTE-006"
@@ -207,6 +209,7 @@ def test_texts_that_cannot_be_signed(text: str, code: str) -> None:
         OWN_KEY.replace(ORIGIN, "other"),
         "+" + OWN_KEY.split("+", 1)[1],
         OWN_KEY.upper(),
+        "\ud800" + OWN_KEY,
         f"{ORIGIN}+{OWN_KEY.split('+')[1].upper()}+{OWN_KEY.split('+', 2)[2]}",
     ],
 )

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import random
 import shutil
+import struct
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from counterfoil import appending, damage, keys, segments
+from counterfoil import appending, damage, keys, locating, replacing, segments
 from counterfoil.errors import ConfigError, StoreError
 from counterfoil.scrubbing import Scrub, scrub
 
@@ -142,6 +144,23 @@ def test_gitignore(pair: Pair, content: bytes | None) -> None:
     assert pair.scrub(repair=False).result == "findings"
     done = pair.scrub()  # its content is fixed: no copy is needed
     assert (done.result, done.verdict, pair.same()) == ("repaired", "intact", True)
+
+
+@pytest.mark.parametrize("how", ["symlink", "dangling", "folder", "fifo"])
+def test_a_gitignore_that_is_no_file_is_left(pair: Pair, how: str) -> None:
+    path = pair.evidence / ".gitignore"
+    path.unlink()
+    if how == "symlink":
+        path.symlink_to(pair.mirror / ".gitignore")
+    elif how == "dangling":
+        path.symlink_to(pair.lab.root / "nowhere")
+    elif how == "folder":
+        path.mkdir()
+    else:
+        os.mkfifo(path)
+    done = pair.scrub(pair.mirror)
+    assert (done.result, done.kept, [one.code for one in done.damage]) == ("damaged", None, ["CF-VERIFY-002"])
+    assert os.path.lexists(path)
 
 
 def lose(pair: Pair, how: str) -> None:
@@ -447,6 +466,7 @@ def test_where_nothing_may_be_written(pair: Pair) -> None:
         ([pair.lab.root], None, "CF-SCRUB-001"),
         ([pair.evidence / pair.lab.segments()[0].parent.name], None, "CF-SCRUB-001"),
         ([], inside, "CF-SCRUB-002"),
+        ([pair.mirror], pair.mirror / "kept", "CF-SCRUB-002"),
         ([], pair.evidence, "CF-SCRUB-002"),
     ):
         with pytest.raises(ConfigError) as caught:
@@ -483,3 +503,103 @@ def test_a_file_that_changes_meanwhile_is_left_alone(pair: Pair, monkeypatch: py
     with pytest.raises(StoreError) as caught:
         pair.scrub(pair.mirror)
     assert caught.value.code == "CF-SCRUB-007"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "at", "wrong"),
+    [
+        (b"abc", b"abc", None, 0),
+        (b"abc", b"abd", 2, 1),
+        (b"xbc", b"abd", 0, 2),
+        (b"ab", b"abcd", 2, 2),
+        (b"abcd", b"ab", 2, 2),
+        (b"", b"abc", 0, 3),
+        (bytes(3 << 20), bytes(3 << 20), None, 0),
+        (bytes(3 << 20), bytes((1 << 20) + 5) + b"x" * 9 + bytes((2 << 20) - 14), (1 << 20) + 5, 9),
+        (bytes(1 << 20), bytes((1 << 20) + 1), 1 << 20, 1),
+    ],
+    ids=range(9),
+)
+def test_wrong_bytes_are_counted(old: bytes, new: bytes, at: int | None, wrong: int) -> None:
+    found = locating.Damage("CF-LOG-010", "x", None, None, "x")
+    found.compare(old, new)
+    assert (found.at, found.wrong) == (at, wrong)
+
+
+@pytest.mark.parametrize("size", [0, 1, 15, 16, 17, 100_000, 2_000_000])
+def test_walking_through_what_is_no_segment(size: int) -> None:
+    """Holes, noise and headers that promise too much: one pass, and every byte is accounted for."""
+    noise = random.Random(size).randbytes(size)
+    headers = (b"\0\0\0\0" + struct.pack("<III", size // 2, size // 2, 1)) * (size // 16)
+    for data in (bytes(size), noise, headers, noise[: size // 2] + bytes(size - size // 2)):
+        regions = damage.walk(data)
+        edges = [0, *(one.end for one in regions)]
+        assert edges == [*(one.start for one in regions), len(data)]
+
+
+@pytest.mark.parametrize("how", ["cut back", "gone"])
+def test_a_log_that_only_another_log_misses(pair: Pair, one_run: Any, how: str) -> None:
+    """Nothing is remembered: a session of the second log cites a checkpoint that the first no longer has."""
+    first = pair.lab.recorder()
+    one_run(first)
+    first.flush()
+    second = pair.lab.recorder()
+    one_run(second)
+    first.close()
+    second.close()
+    shutil.rmtree(pair.mirror)
+    shutil.copytree(pair.evidence, pair.mirror)
+    cited = min(pair.evidence.glob("*/"), key=lambda folder: -len(list(folder.iterdir())))
+    if how == "gone":
+        shutil.rmtree(cited)
+    else:
+        (cited / "00000001.seg").unlink()
+        copy = damage.Copy("", (cited / "00000000.seg").read_bytes())
+        assert copy.ends_clean()
+    identity = keys.load_identity()
+    assert identity is not None
+    with pair.lab.at(pair.lab.elsewhere):
+        ring = keys.Keyring.of([identity.public])
+        alone = pair.scrub(repair=False, keyring=ring)
+        code = "CF-VERIFY-004" if how == "gone" else "CF-VERIFY-005"
+        assert (alone.result, [one.code for one in alone.damage]) == ("damaged", [code])
+        done = pair.scrub(pair.mirror, keyring=ring)
+        assert (done.result, done.verdict, pair.same()) == ("repaired", "intact", True), done.damage
+
+
+@pytest.mark.parametrize("call", ["replace", "fsync", "chmod"])
+@pytest.mark.parametrize("at", [1, 2, 3])
+def test_a_repair_that_is_stopped_leaves_whole_files(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch, one_run: Any, call: str, at: int
+) -> None:
+    """Every file is as it was or as it should be, the originals are kept, and the next repair finishes the work."""
+    paths = several(pair, monkeypatch, one_run)[:3]
+    damaged = {}
+    for path in paths:
+        flip(path, 60)
+        damaged[path] = path.read_bytes()
+    calls = 0
+    real = getattr(os, call)
+
+    def fail(*arguments: Any, **named: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        if calls == at:
+            raise OSError(5, "Input/output error")
+        return real(*arguments, **named)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(replacing, "os", SimpleNamespace(**{**vars(os), call: fail}))
+        with pytest.raises(StoreError) as caught:
+            pair.scrub(pair.mirror)
+    assert caught.value.code == "CF-SCRUB-003"
+    for path in paths:
+        whole = (pair.mirror / path.relative_to(pair.evidence)).read_bytes()
+        kept = pair.lab.root / f"keep{pair.keeps}" / path.relative_to(pair.evidence)
+        if path.read_bytes() == whole:
+            assert kept.read_bytes() == damaged[path]
+        else:
+            assert path.read_bytes() == damaged[path]
+    assert [one.name for one in pair.lab.root.iterdir() if "scrub-" in one.name] == []
+    done = pair.scrub(pair.mirror)
+    assert (done.result, done.verdict, pair.same()) == ("repaired", "intact", True), done.damage

@@ -67,6 +67,7 @@ BAD_FILES = {
     "a = 1\na = 2": ("CF-CONFIG-002", "counterfoil.toml"),
     "\xff": ("CF-CONFIG-002", "counterfoil.toml"),
     "a = " + "[" * 5000: ("CF-CONFIG-002", "counterfoil.toml"),
+    "a = " + "9" * 5000: ("CF-CONFIG-002", "counterfoil.toml"),
 }
 
 
@@ -103,7 +104,8 @@ def test_a_file_that_is_none_or_cannot_be_read(tmp_path: Path, monkeypatch: pyte
 
 
 @pytest.mark.parametrize(
-    "text", ["broken [", "tool = 5", "[tool]\nother = 1", "[project]\nname = 'x'", "\xff"]
+    "text",
+    ["broken [", "a = " + "9" * 5000, "tool = 5", "[tool]\nother = 1", "[project]\nname = 'x'", "\xff"],
 )
 def test_a_project_file_without_settings_is_nobody_s_business(tmp_path: Path, text: str) -> None:
     (tmp_path / "pyproject.toml").write_bytes(text.encode("latin-1"))

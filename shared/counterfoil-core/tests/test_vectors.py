@@ -40,7 +40,7 @@ from counterfoil.errors import CounterfoilError
 from counterfoil.stores import FolderStore
 
 VECTORS = Path(__file__).resolve().parents[2] / "vectors"
-FILES = ("bundle", "canonical", "log", "record", "references", "statement", "values")
+FILES = ("bundle", "canonical", "log", "record", "references", "statement", "tiles", "values")
 
 
 def load(name: str) -> dict[str, Any]:
@@ -48,7 +48,7 @@ def load(name: str) -> dict[str, Any]:
     return content
 
 
-CANONICAL, LOG, RECORD, REFERENCES, STATEMENT, VALUES = (load(name) for name in FILES[1:])
+CANONICAL, LOG, RECORD, REFERENCES, STATEMENT, _, VALUES = (load(name) for name in FILES[1:])
 
 
 def named(cases: list[dict[str, Any]]) -> Any:

@@ -383,16 +383,18 @@ def test_a_log_begun_after_the_heads_were_read_is_not_missed(
 def test_evidence_that_never_rests_is_read_four_times(lab: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     lab.record()
     (path,) = lab.segments()
-    once, times = verification._once, []
+    once, times = verification.examine, []
 
     def touched(*arguments: Any) -> Any:
         times.append(arguments)
         path.write_bytes(path.read_bytes() + b"x")
         return once(*arguments)
 
-    monkeypatch.setattr(verification, "_once", touched)
+    monkeypatch.setattr(verification, "examine", touched)
     assert (lab.verify().verdict, len(times)) == ("incomplete", 4)
-    monkeypatch.setattr(verification, "_once", lambda *arguments: times.append(arguments) or once(*arguments))
+    monkeypatch.setattr(
+        verification, "examine", lambda *arguments: times.append(arguments) or once(*arguments)
+    )
     assert (lab.verify().verdict, len(times)) == ("incomplete", 5)
 
 

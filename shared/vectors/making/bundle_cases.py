@@ -1,55 +1,20 @@
-"""Bundles: what is cut from which evidence, and what a verifier says of bundles that are right or wrong."""
+"""Bundles that are right or wrong in one way each, and what a verifier says of them."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any
 
 from making import bundles, formats
+from making.bundle_cuts import ASKED, Lines, cuts, granted, payload_of, two_logs, whole
 from making.bundles import gap, gap_sizes, head, lines, reached, section
 from making.cases import begun, ending, run
 from making.formats import b64, jcs, sha256
-from making.log_complete import PAYLOAD, RUN2, accepted, complete, received
+from making.log_complete import RUN2, accepted, complete, received
 from making.log_statements import bound, handoff
-from making.logs import ACTOR, IDENTITY, KEYS, OTHER, PEER, RUN, STRANGER, Log
-
-Lines = list[bytes]
-ASKED: Final = {"run": RUN}
-
-
-@dataclass
-class Cut:
-    """Evidence and the one bundle that is cut from it."""
-
-    name: str
-    files: dict[str, bytes]
-    asked: dict[str, str]
-    lines: Lines
-    keyring: tuple[str, ...] = ("identity", "peer")
-    only: bool = False
-    keys: bool = False
-    verdict: str = "intact"
-    findings: list[str] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
-    counts: dict[str, int] = field(default_factory=dict)
-
-    def to_json(self) -> dict[str, Any]:
-        """As it stands in the vectors."""
-        return {
-            "asked": self.asked,
-            "bundle": bundles.packed(bundles.text(self.lines).decode()),
-            "counts": self.counts,
-            "files": {name: bundles.packed(b64(data)) for name, data in sorted(self.files.items())},
-            "findings": self.findings,
-            "keyring": list(self.keyring),
-            "keys": self.keys,
-            "name": self.name,
-            "notes": self.notes,
-            "only": self.only,
-            "verdict": self.verdict,
-        }
+from making.logs import IDENTITY, KEYS, PEER, RUN, STRANGER, Log
 
 
 @dataclass
@@ -81,163 +46,6 @@ class Case:
             if getattr(self, name):
                 out[name] = getattr(self, name)
         return out
-
-
-# -- what is cut from what --------------------------------------------------------------------------------------------
-
-
-def whole(log: Log, shown: Iterable[int], wanted: Iterable[int], **more: Any) -> Lines:
-    """A bundle of one log; ``shown`` are wanted entries and fillers, ``wanted`` those whose blobs are in it."""
-    heads, checkpoint = more.pop("heads", ()), more.pop("checkpoint", -1)
-    return lines(
-        more.pop("asked", ASKED), [section(log, shown, heads, checkpoint)], reached(log, wanted), **more
-    )
-
-
-def two_logs() -> tuple[Log, Log, str]:
-    """A sender's log and a receiver's, each a witness of the other; the handoff's digest."""
-    sender = begun(Log(OTHER, PEER))
-    start = sender.start("invoke_workflow", "weather", RUN2, context={"run": RUN2})
-    sender.checkpoint()
-    last = sender.checkpoints[-1]
-    own = {"origin": sender.origin, "root": last["root"], "size": last["size"]}
-    log = run(begun())
-    log.checkpoint()
-    seen = {"origin": log.origin, "root": log.checkpoints[-1]["root"], "size": log.checkpoints[-1]["size"]}
-    parents = [{"digest": start, "rel": "control"}]
-    digest = received(log, own=own, parents=parents, seen=[seen])
-    log.start("step", "counter", "f" * 32, context={"handoffs": [digest], "run": "f" * 32})
-    log.end("step", "counter", "f" * 32, context={"run": "f" * 32})
-    log.checkpoint()
-    # The sender's log has the same statement, and the payload too.
-    sender.value(PAYLOAD)
-    sender.sign(_payload(log.entries[4]["text"]).encode(), PEER, carry=True)
-    sender.end("invoke_workflow", "weather", RUN2, context={"run": RUN2})
-    sender.checkpoint()
-    return log, sender, digest
-
-
-def interleaved() -> Log:
-    """Two runs at the same time, and a later checkpoint that no bundle needs."""
-    log = begun()
-    log.start("invoke_workflow", "team", RUN, content={"request": log.value("Begin.")})
-    log.start(
-        "invoke_workflow", "other", RUN2, context={"run": RUN2}, content={"request": log.value("Secret.")}
-    )
-    log.end("invoke_workflow", "team", RUN, content={"totals": {"ended": 1, "started": 1}})
-    log.checkpoint()
-    log.end("invoke_workflow", "other", RUN2, context={"run": RUN2})
-    log.checkpoint()
-    return log
-
-
-def pieces() -> Log:
-    """Blobs that need more lines than one: a text with characters of two bytes, bytes, and an empty text."""
-    log = begun()
-    long = "x" * 131_071 + "\u00e9" + "y" * 131_069 + "\u00e9z"
-    content = {"error": log.value({"$bytes": b64(b"\xff" * 131_073)}), "request": log.value(long)}
-    log.start("invoke_workflow", "team", RUN, content={"request": content["request"]})
-    log.end("invoke_workflow", "team", RUN, content={**content, "response": log.value("")})
-    log.checkpoint()
-    return log
-
-
-def cuts() -> Iterator[Cut]:
-    """Every rule of what is in a bundle."""
-    log = run(begun())
-    log.checkpoint()
-    counts = {"logs": 1, "records": 3, "runs": 1, "blobs": 1, "open": 0, "tail": 0}
-    yield Cut("the smallest run", log.evidence(), ASKED, whole(log, (0, 1, 2), (0, 1, 2)), counts=counts)
-    log, _ = complete()
-    files = log.evidence()
-    first = [index for index, one in enumerate(log.entries) if RUN in one["text"]]
-    shown = range(first[0], first[-1] + 1)
-    fillers = {index for index in shown if '"op":"stored"' in log.entries[index]["text"]}
-    binding = next(index for index, one in enumerate(log.entries) if ACTOR.keyid in _payload(one["text"]))
-    wanted = [0, *(index for index in shown if index not in fillers)]
-    head_size = log.checkpoints[0]["size"]
-    assert head_size == binding
-    counts = {"handoffs": 1, "records": len(wanted) - 2, "statements": 2, "runs": 1}
-    yield Cut(
-        "a run with a handoff, whose checkpoint has a head line",
-        files,
-        ASKED,
-        whole(log, [0, *shown], wanted, heads=[head_size], checkpoint=1),
-        counts=counts,
-    )
-    second = [index for index, one in enumerate(log.entries) if RUN2 in one["text"]]
-    yield Cut(
-        "a run that a second segment holds, with a late end",
-        files,
-        {"run": RUN2},
-        whole(log, [0, *second], [0, *second], asked={"run": RUN2}, checkpoint=2),
-    )
-    taken = next(index for index, one in enumerate(log.entries) if '"pid":4343' in one["text"])
-    peer = sha256(_payload(log.entries[taken + 1]["text"]).encode())
-    arguments: dict[str, Any] = {"asked": {"handoff": peer}, "checkpoint": 3}
-    three = [taken, taken + 1, taken + 2]
-    yield Cut(
-        "a handoff from a peer, and its receipt",
-        files,
-        {"handoff": peer},
-        whole(log, three, three, **arguments),
-        counts={"handoffs": 1, "records": 1, "statements": 2, "runs": 0},
-    )
-    yield Cut(
-        "the same with keys",
-        files,
-        {"handoff": peer},
-        whole(log, three, three, **arguments, keys=[PEER]),
-        keys=True,
-    )
-    log = interleaved()
-    yield Cut("two runs at one time", log.evidence(), ASKED, whole(log, range(4), (0, 1, 3), checkpoint=0))
-    yield Cut(
-        "two runs at one time, only one of them",
-        log.evidence(),
-        ASKED,
-        whole(log, (0, 1, 3), (0, 1, 3), checkpoint=0),
-        only=True,
-        verdict="incomplete",
-        findings=["CF-BUNDLE-023"],
-    )
-    log = pieces()
-    yield Cut("blobs of more lines than one", log.evidence(), ASKED, whole(log, (0, 1, 2), (0, 1, 2)))
-    yield from _across()
-
-
-def _across() -> Iterator[Cut]:
-    log, sender, digest = two_logs()
-    asked = {"handoff": digest}
-    there = {sha256(jcs(json.loads(one["text"])["body"])): index for index, one in enumerate(sender.entries)}
-    statement = json.loads(_payload(log.entries[4]["text"]))
-    start = there[statement["predicate"]["parents"][0]["digest"]]
-    ours, theirs = (0, 4, 5), (0, start, start + 2, start + 3)
-    blobs = reached(log, ours) | reached(sender, theirs)
-    sections = [section(log, ours, [4]), section(sender, theirs, [3])]
-    both = sorted(sections, key=lambda one: json.loads(one[0])["note"].partition("\n")[0])
-    yield Cut(
-        "a handoff between two logs that are witnesses of each other",
-        log.evidence(sender),
-        asked,
-        lines(asked, both, blobs),
-    )
-    parent = statement["predicate"]["parents"][0]["digest"]
-    yield Cut(
-        "a handoff whose parents stand in somebody else's evidence",
-        log.evidence(),
-        asked,
-        lines(asked, [section(log, ours, [4])], reached(log, ours), absent=[parent]),
-        notes=["CF-BUNDLE-025"],
-    )
-
-
-def _payload(text: str) -> str:
-    body = json.loads(text)["body"]
-    return formats.base64.b64decode(body["payload"]).decode() if "payload" in body else ""
-
-
-# -- what is said of what ---------------------------------------------------------------------------------------------
 
 
 def edited(found: Lines, edit: Callable[[dict[str, Any]], object], number: int) -> bytes:
@@ -429,7 +237,7 @@ def _content(log: Log, small: Lines) -> Iterator[Case]:
     log, _, digest = two_logs()
     ours = (0, 4, 5)
     asked = {"handoff": digest}
-    parent = json.loads(_payload(log.entries[4]["text"]))["predicate"]["parents"][0]["digest"]
+    parent = json.loads(payload_of(log.entries[4]["text"]))["predicate"]["parents"][0]["digest"]
     headless = lines(asked, [section(log, ours)], reached(log, ours), absent=[parent])
     yield fault("a cited head without its line", "CF-BUNDLE-022", headless, "line 3")
     silent = lines(asked, [section(log, ours, [4])], reached(log, ours))
@@ -462,7 +270,7 @@ def _judgement(log: Log, small: Lines) -> Iterator[Case]:
     yield Case("the start of the run left out", bundles.text(cut), "incomplete", codes)
     log, _ = complete()
     taken = next(index for index, one in enumerate(log.entries) if '"pid":4343' in one["text"])
-    peer = sha256(_payload(log.entries[taken + 1]["text"]).encode())
+    peer = sha256(payload_of(log.entries[taken + 1]["text"]).encode())
     three = [taken, taken + 1, taken + 2]
     bundle = bundles.text(whole(log, three, three, asked={"handoff": peer}))
     codes = ["CF-VERIFY-042"]
@@ -470,7 +278,7 @@ def _judgement(log: Log, small: Lines) -> Iterator[Case]:
     log = begun()
     received(log, carry=False)
     log.checkpoint()
-    digest = sha256(_payload(log.entries[1]["text"]).encode())
+    digest = sha256(payload_of(log.entries[1]["text"]).encode())
     asked, three = {"handoff": digest}, [0, 1, 2]
     alone = bundles.text(whole(log, three, three, asked=asked))
     carried = bundles.text(whole(log, three, three, asked=asked, keys=[PEER]))
@@ -480,9 +288,26 @@ def _judgement(log: Log, small: Lines) -> Iterator[Case]:
     yield Case(
         "a peer that is not pinned, its key in the bundle", carried, "cannot-tell", codes, ("identity",)
     )
+    log, grant, handed = granted()
+    asked, shown = {"handoff": handed}, (0, 3)
+    bare = lines(asked, [section(log, shown)], reached(log, shown), absent=[grant])
+    yield Case("a grant left out", bundles.text(bare), "broken", ["CF-TRUST-040"])
+    yield from _peers()
     yield from _histories()
     yield from _losses()
     yield from _statements()
+
+
+def _peers() -> Iterator[Case]:
+    """Two handoffs of a peer, each with its log's head: one size, two roots."""
+    log = begun()
+    own = {"origin": f"{PEER.keyid}/{'c' * 16}", "root": "1" * 64, "size": 7}
+    first = received(log, own=own)
+    own = own | {"root": "2" * 64}
+    second = received(log, own=own, nonce="7" * 32, parents=[{"digest": first, "rel": "control"}])
+    log.checkpoint()
+    found = whole(log, range(5), range(5), asked={"handoff": second})
+    yield Case("a peer with two histories", bundles.text(found), "broken", ["CF-TRUST-042"])
 
 
 def _histories() -> Iterator[Case]:
@@ -549,7 +374,7 @@ def _statements() -> Iterator[Case]:
     log = run(begun())
     accepted(log, "0" * 64)
     ending(log)
-    digest = sha256(_payload(log.entries[3]["text"]).encode())
+    digest = sha256(payload_of(log.entries[3]["text"]).encode())
     found = whole(log, range(4), range(4), asked={"handoff": digest})
     yield Case("a receipt is no handoff", bundles.text(found), "broken", ["CF-BUNDLE-020"])
 

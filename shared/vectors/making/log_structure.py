@@ -304,3 +304,45 @@ def checkpoint_cases() -> Iterator[Case]:
     log.checkpoint()
     changed(log, (size, b"\x07"))
     yield broken("damage, and a checkpoint behind it", log, "CF-LOG-010")
+
+    def holed(start: int, length: int) -> Log:
+        """A group of some blocks, whole but for zeros; ``start`` counts from the first border in it."""
+        log = small()
+        group = len(log.files[0])
+        log.blob(b"".join(bytes.fromhex(sha256(bytes([number]))) for number in range(64)))
+        log.flush(raw=True)
+        log.checkpoint()
+        at = -(-group // 512) * 512 + start
+        log.files[0][at : at + length] = bytes(length)
+        return log
+
+    yield Case(
+        "a block of zeros inside a chunk, and a checkpoint behind it", holed(512, 512).evidence(), *tail
+    )
+    yield broken("half a block of zeros, and a checkpoint behind it", holed(512, 256), "CF-LOG-010")
+    yield broken("a block's length of zeros that is no block", holed(600, 512), "CF-LOG-010")
+
+    def early(first: bytes | None) -> Log:
+        """A first segment without a checkpoint (whole, or these bytes), and a second process that goes on."""
+        log = run(begun()) if first is None else Log()
+        if first is None:
+            log.flush()
+        else:
+            log.segment()
+            log.files[0] += first
+        good = len(log.files[0]) if first is None else 0
+        log.segment()
+        log.recovered(0, good)
+        log.session(tree=False)
+        if first is not None:
+            run(log)
+        return ending(log)
+
+    early_end = "incomplete", ["CF-VERIFY-020"]
+    for name, first in (
+        ("its first checkpoint", None),
+        ("its first chunk", b"\x01\0\0"),
+        ("its first byte", b""),
+    ):
+        found = early(first).evidence()
+        yield Case(f"killed before {name}, and gone on with", found, *early_end, counts={"runs": 1})

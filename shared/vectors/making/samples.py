@@ -2,27 +2,55 @@
 
 from __future__ import annotations
 
+import array
 import collections
 import dataclasses
 import datetime
 import decimal
 import enum
 import fractions
+import functools
+import ipaddress
 import math
 import pathlib
+import re
+import threading
 import types
 import uuid
+import zoneinfo
 from typing import Any, NamedTuple
 
 import pydantic
 
-__all__ = ["collections", "datetime", "decimal", "fractions", "math", "types", "uuid"]
+__all__ = [
+    "array",
+    "collections",
+    "datetime",
+    "decimal",
+    "fractions",
+    "functools",
+    "ipaddress",
+    "math",
+    "re",
+    "threading",
+    "types",
+    "uuid",
+    "zoneinfo",
+]
 
 
 class Colour(enum.Enum):
     """An enumeration."""
 
     RED = "r"
+    SCARLET = "r"
+
+
+class Access(enum.Flag):
+    """One whose members go together."""
+
+    READ = 1
+    WRITE = 2
 
 
 class Level(enum.IntEnum):
@@ -44,6 +72,14 @@ class Item:
 
     name: str
     tags: list[str] = dataclasses.field(default_factory=list)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Slim:
+    """A dataclass without a dict, one field of which is not set."""
+
+    a: int
+    b: int = dataclasses.field(init=False)
 
 
 class Model(pydantic.BaseModel):
@@ -72,6 +108,24 @@ class Mapping(dict[str, Any]):
     """A dict with a type of its own."""
 
 
+class Listing(list[Any]):
+    """A list with a type of its own."""
+
+
+class Row(tuple[Any, ...]):
+    """A tuple with a type of its own."""
+
+    __slots__ = ()
+
+
+class Some(set[Any]):
+    """A set with a type of its own."""
+
+
+class Data(bytes):
+    """Bytes with a type of their own."""
+
+
 class Place(pathlib.PurePosixPath):
     """A path with a type of its own."""
 
@@ -84,6 +138,14 @@ def cycle() -> list[Any]:
     """A list that holds itself."""
     out: list[Any] = [1]
     out.append({"self": out})
+    return out
+
+
+def failed() -> OSError:
+    """An error with all that one holds."""
+    out = OSError(2, "no", "f")
+    out.add_note("seen")
+    out.__cause__ = KeyError("k")
     return out
 
 

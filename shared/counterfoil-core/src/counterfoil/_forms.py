@@ -1,289 +1,307 @@
-"""The forms of Python's own and well-known types in canonical values; the rule is ``shared/spec/values.md``.
+"""The forms of Python's own types in canonical values; the rule is ``shared/spec/values.md``.
 
-``values`` walks and registers, this module says what each type looks like.
+``_walk`` traverses, this module says what each type looks like; ``_classes`` those that classes of an application
+have, ``_arrays`` those of numpy, pandas and Pillow.
 """
 
 from __future__ import annotations
 
-import base64
+import array
 import collections
-import dataclasses
 import datetime as dt
 import decimal
-import enum
 import fractions
-import math
+import gc
+import ipaddress
 import pathlib
+import re
+import sys
 import types
 import uuid
+import zoneinfo
 from collections.abc import Callable
 from typing import Any, Final, Protocol
 
 from counterfoil import canonical
+from counterfoil._scalars import (
+    data_form,
+    datetime_form,
+    decimal_form,
+    float_form,
+    pattern_form,
+    text_form,
+    time_form,
+    timedelta_form,
+    timezone_form,
+    zoneinfo_form,
+)
+from counterfoil._types import name_of, namespace, state, type_name
 
-MAX_INT: Final = 2**53 - 1
-
-
-# -- scalars ----------------------------------------------------------------------------------------------------------
-
-
-def _str(text: Any) -> object:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return {"$str": base64.b64encode(text.encode("utf-8", "surrogatepass")).decode()}
-    return text
-
-
-def _int(number: Any) -> object:
-    if -MAX_INT <= number <= MAX_INT:
-        return number
-    return {"$int": hex(number)}  # hex: str() of a huge int is quadratic and limited by the interpreter
+_WIDE: Final = 4096
 
 
-def _float(number: Any) -> object:
-    if math.isfinite(number):
-        if MAX_INT < abs(number) < 1e21 and number == int(number):
-            # RFC 8785 prints these as plain digits, which a strict reader must refuse as an integer.
-            return {"$num": float.hex(number)}
-        return number
-    return {"$num": "NaN" if number != number else "Infinity" if number > 0 else "-Infinity"}
-
-
-def _same(obj: Any) -> object:
-    return obj
-
-
-def _bytes(data: Any) -> object:
-    return {"$bytes": base64.b64encode(bytes(data)).decode()}
-
-
-# By identity of the type: a metaclass may have an __eq__ or __hash__ of its own.
-_PLAIN: Final[dict[int, Callable[[Any], object]]] = {
-    id(type(None)): _same,
-    id(bool): _same,
-    id(str): _str,
-    id(int): _int,
-    id(float): _float,
-    id(bytes): _bytes,
-}
-
-
-# -- containers and known types ---------------------------------------------------------------------------------------
+# -- containers -------------------------------------------------------------------------------------------------------
 
 
 class Go(Protocol):
-    """Encodes a part, ``levels`` JSON levels below the object it is a part of."""
+    """One traversal as a form sees it."""
 
-    def __call__(self, obj: object, levels: int = 1, /) -> object: ...
+    cuts: int
+    depth: int
+    ordered: bool
+    short: int
 
+    def go(self, obj: object, levels: int = 1, /) -> object:
+        """Encode a part, ``levels`` JSON levels below the object it is a part of."""
 
-_Inner = Callable[[Any, Go], object]
+    def room(self, size: int, /) -> bool:
+        """Whether so many bytes more are kept."""
 
-
-def _dict(obj: Any, go: Go) -> object:
-    return _items(list(dict.items(obj)), go, 1)
-
-
-def _items(items: list[tuple[Any, Any]], go: Go, levels: int) -> object:
-    if all(type(key) is str and not key.startswith("$") for key, _ in items):
-        if all(_well_formed(key) for key, _ in items):
-            return {key: go(value, levels) for key, value in items}
-    pairs = [[go(key, levels + 2), go(value, levels + 2)] for key, value in items]
-    return {"$map": _sorted(pairs)}
+    def large(self, obj: object, size: int | None = None, /) -> object:
+        """The marker in the place of what is too much."""
 
 
-def _well_formed(key: str) -> bool:
-    return key.isascii() or type(_str(key)) is str
+Form = Callable[[Any, Go], object]
 
 
-def _list(obj: Any, go: Go) -> object:
-    return [go(value) for value in list.__iter__(obj)]
+def items(pairs: list[tuple[Any, Any]], walk: Go, levels: int, whole: object) -> object:
+    """Pairs of a dict or of fields, as an object or, with keys that an object cannot have, as ``$map``."""
+    go = walk.go
+    if all(type(key) is str and key[:1] != "$" and type(text_form(key)) is str for key, _ in pairs):
+        if walk.ordered:
+            pairs = sorted(pairs, key=lambda pair: pair[0])
+        return {key: go(value, levels) for key, value in pairs}
+    short, cuts = walk.short, walk.cuts
+    listed = [[go(key, levels + 2), go(value, levels + 2)] for key, value in pairs]
+    # Cut somewhere inside: where depends on the order, which is not a part of the value.
+    if walk.short == short:
+        return {"$map": _sorted(listed)}
+    walk.cuts = cuts
+    return walk.large(whole)
 
 
-def _tuple(obj: Any, go: Go) -> object:
-    fields = getattr(type(obj), "_fields", None)
-    if type(obj) is not tuple and isinstance(fields, tuple):
-        pairs = list(zip(map(str, fields), tuple.__iter__(obj), strict=True))
-        return {"$namedtuple": type_name(obj), "fields": _items(pairs, go, 2)}
-    return {"$tuple": [go(value, 2) for value in tuple.__iter__(obj)]}
+def _dict(obj: Any, walk: Go) -> object:
+    if dict.__len__(obj) >= _WIDE and not walk.room(16 * dict.__len__(obj)):
+        return walk.large(obj)
+    return items(_pairs(obj), walk, 1, obj)
 
 
-def _set(obj: Any, go: Go) -> object:
-    return {"$set": _sorted([go(value, 2) for value in obj])}
+def _pairs(obj: Any) -> list[tuple[Any, Any]]:
+    try:
+        return list(dict.items(obj))
+    except RuntimeError:  # another thread changes it
+        return list(dict.copy(obj).items())
+
+
+def _listed(tag: str | None, read: Callable[[Any], list[Any]]) -> Form:
+    """A container whose elements stand in their order."""
+
+    def form(obj: Any, walk: Go) -> object:
+        values, go = read(obj), walk.go
+        if len(values) >= _WIDE and not walk.room(16 * len(values)):
+            return walk.large(obj, len(values))
+        if tag is None:
+            return [go(value) for value in values]
+        return {tag: [go(value, 2) for value in values]}
+
+    return form
+
+
+def _set(tag: str, kind: Any) -> Form:
+    def form(obj: Any, walk: Go) -> object:
+        go, short, cuts = walk.go, walk.short, walk.cuts
+        try:
+            values = list(kind.__iter__(obj))
+        except RuntimeError:  # another thread changes it
+            values = list(kind.__iter__(kind.copy(obj)))
+        if len(values) >= _WIDE and not walk.room(16 * len(values)):
+            return walk.large(obj, len(values))
+        listed = [go(value, 2) for value in values]
+        if walk.short == short:
+            return {tag: _sorted(listed)}
+        walk.cuts = cuts
+        return walk.large(obj)
+
+    return form
 
 
 def _sorted(values: list[Any]) -> list[Any]:
-    return sorted(values, key=canonical.dumps)
+    return sorted(values, key=_text)
 
 
-def _datetime(obj: Any, go: Go) -> object:
-    out: dict[str, object] = {"$datetime": dt.datetime.isoformat(obj)}
-    zone = getattr(obj.tzinfo, "key", None)
-    if isinstance(zone, str):
-        out["zone"] = zone
-    if obj.fold:
-        out["fold"] = 1
-    finer = 0 if type(obj) is dt.datetime else getattr(obj, "nanosecond", 0)
-    if type(finer) is int and finer:
-        out["nanosecond"] = finer
+_LEAVES: Final = frozenset((str, int, bool, type(None)))
+
+
+def _text(value: Any) -> str:
+    # UTF-8 sorts as code points do; the bytes themselves stand in blocks of a kilobyte each.
+    kind = type(value)
+    if kind is int:
+        return str(value)
+    if kind in _LEAVES or (kind is list and len(value) == 2 and {type(one) for one in value} <= _LEAVES):
+        return canonical.dumps_record(value).decode()
+    return canonical.dumps(value).decode()
+
+
+def _tuple(obj: Any, walk: Go) -> object:
+    kind = type(obj)
+    if kind is tuple:
+        return _plain_tuple(obj, walk)
+    fields = next((namespace(base)["_fields"] for base in kind.__mro__ if "_fields" in namespace(base)), None)
+    values = list(tuple.__iter__(obj))
+    if type(fields) is tuple and len(fields) == len(values) and all(type(name) is str for name in fields):
+        pairs = list(zip(fields, values, strict=True))
+        return {"$namedtuple": type_name(obj), "fields": items(pairs, walk, 2, obj)}
+    out: dict[str, object] = {
+        "$sub": type_name(obj),
+        "value": {"$tuple": [walk.go(value, 3) for value in values]},
+    }
+    if "n_sequence_fields" in namespace(kind):  # a row of the system, as time.localtime() gives
+        _, (_, hidden) = obj.__reduce__()
+        if hidden:
+            out["more"] = items(list(hidden.items()), walk, 2, obj)
     return out
 
 
-def _exception(obj: Any, go: Go) -> object:
-    return {"$exception": type_name(obj), "args": [go(arg, 2) for arg in obj.args]}
+_plain_tuple = _listed("$tuple", lambda obj: list(tuple.__iter__(obj)))
 
 
-def _enum(obj: Any, go: Go) -> object:
-    return {"$enum": type_name(obj), "name": go(getattr(obj, "_name_", None)), "value": go(obj._value_)}
+def _deque(obj: Any, walk: Go) -> object:
+    out = _plain_deque(obj, walk)
+    limit = collections.deque.maxlen.__get__(obj)
+    return out if limit is None or "$deque" not in out else {**out, "maxlen": limit}  # type: ignore[operator,dict-item]
 
 
-def _dataclass(obj: Any, go: Go) -> object:
-    pairs = [(field.name, getattr(obj, field.name, None)) for field in dataclasses.fields(obj)]
-    return {"$dataclass": type_name(obj), "fields": _items(pairs, go, 2)}
+_plain_deque = _listed("$deque", lambda obj: list(collections.deque.__iter__(obj)))
 
 
-def _attrs(obj: Any, go: Go) -> object:
-    pairs = [(field.name, getattr(obj, field.name, None)) for field in type(obj).__attrs_attrs__]
-    return {"$attrs": type_name(obj), "fields": _items(pairs, go, 2)}
+def _ordered_dict(obj: Any, walk: Go) -> object:
+    held = {id(key): (key, value) for key, value in _pairs(obj)}
+    keys = list(collections.OrderedDict.__iter__(obj))
+    if len(keys) >= _WIDE and not walk.room(16 * len(keys)):
+        return walk.large(obj)
+    return {"$ordereddict": [[walk.go(one, 3) for one in held[id(key)]] for key in keys]}
 
 
-def _model(obj: Any, go: Go) -> object:
-    """pydantic v2 and v1 models: the fields as stored, unknown extras included, private attributes not."""
-    fields = dict(obj.__dict__)
-    fields.update(getattr(obj, "__pydantic_extra__", None) or {})
-    return {"$model": type_name(obj), "fields": _items(list(fields.items()), go, 2)}
+def _default_dict(obj: Any, walk: Go) -> object:
+    made = namespace(collections.defaultdict)["default_factory"].__get__(obj)
+    return {"$defaultdict": items(_pairs(obj), walk, 2, obj), "factory": walk.go(made)}
 
 
-def _secret(obj: Any, go: Go) -> object:
-    return {"$redacted": {"rule": "secret type", "type": type_name(obj)}}
+def _user(obj: Any, walk: Go) -> object:
+    """UserDict, UserList, UserString: what they wrap."""
+    return {"$user": walk.go(state(obj)["data"])}
 
 
-def _named(tag: str) -> _Inner:
-    def encoder(obj: Any, go: Go) -> object:
-        module = getattr(obj, "__module__", None)
-        qualname = getattr(obj, "__qualname__", None) or getattr(obj, "__name__", None)
-        if not isinstance(qualname, str):
-            return {"$opaque": type_name(obj)}
-        return {tag: _str(f"{module}.{qualname}" if isinstance(module, str) else qualname)}
-
-    return encoder
+def _memory(obj: Any, walk: Go) -> object:
+    if not walk.room(obj.nbytes):
+        return walk.large(obj, obj.nbytes)
+    return {"$memoryview": data_form(obj.tobytes()), "format": obj.format, "shape": list(obj.shape)}
 
 
-def _opaque(obj: Any, go: Go) -> object:
-    return {"$opaque": type_name(obj)}
+def _bytearray(obj: Any, walk: Go) -> object:
+    size = bytearray.__len__(obj)
+    return (
+        {"$bytearray": data_form(bytearray.__getitem__(obj, slice(None)))}
+        if walk.room(size)
+        else walk.large(obj)
+    )
 
 
-def _subclass(tag: str, plain: _Inner) -> _Inner:
+def _array(obj: Any, walk: Go) -> object:
+    code, width = array.array.typecode.__get__(obj), array.array.itemsize.__get__(obj)
+    size = array.array.__len__(obj) * width
+    if not walk.room(size):
+        return walk.large(obj, size)
+    copy = array.array(code, array.array.tobytes(obj))
+    if sys.byteorder == "big":
+        copy.byteswap()
+    return {"$array": code, "data": data_form(copy.tobytes()), "width": width}
+
+
+# -- the table -------------------------------------------------------------------------------------------------------
+
+
+def _subclass(tag: str, base: Any) -> Form:
     """A user's subclass of a JSON type keeps its type name, since its value alone would equal the base's."""
-
-    def encoder(obj: Any, go: Go) -> object:
-        return {tag: type_name(obj), "value": plain(obj, go)}
-
-    return encoder
+    return lambda obj, walk: {tag: type_name(obj), "value": walk.go(base(obj))}
 
 
-_KNOWN: Final[list[tuple[type, _Inner]]] = [
-    (enum.Enum, _enum),
-    (bool, lambda obj, go: obj),
-    (str, _subclass("$substr", lambda obj, go: _str(str.__str__(obj)))),
-    (int, _subclass("$subint", lambda obj, go: _int(int.__int__(obj)))),
-    (float, _subclass("$subfloat", lambda obj, go: _float(float.__float__(obj)))),
-    (bytes, lambda obj, go: _bytes(obj)),
-    (bytearray, lambda obj, go: _bytes(obj)),
-    (memoryview, lambda obj, go: _bytes(obj.tobytes())),
-    (complex, lambda obj, go: {"$complex": [go(obj.real, 2), go(obj.imag, 2)]}),
-    (decimal.Decimal, lambda obj, go: {"$decimal": decimal.Decimal.__str__(obj)}),
-    (fractions.Fraction, lambda obj, go: {"$fraction": [go(obj.numerator, 2), go(obj.denominator, 2)]}),
-    (uuid.UUID, lambda obj, go: {"$uuid": f"{obj.int:032x}"}),
-    (dt.datetime, _datetime),
-    (dt.date, lambda obj, go: {"$date": dt.date.isoformat(obj)}),
-    (dt.time, lambda obj, go: {"$time": dt.time.isoformat(obj)}),
-    (dt.timedelta, lambda obj, go: {"$timedelta": [obj.days, obj.seconds, obj.microseconds]}),
-    (pathlib.PurePath, lambda obj, go: {"$path": go(str(obj)), "type": type_name(obj)}),
-    (dict, _dict),
-    (list, _list),
+def _proxy(obj: Any, walk: Go) -> object:
+    (inner,) = gc.get_referents(obj)  # its own methods would call those of the mapping behind it
+    return {"$mappingproxy": walk.go(inner)}
+
+
+OWN: Final[list[tuple[type, Form]]] = [
+    (str, _subclass("$substr", str.__str__)),
+    (int, _subclass("$subint", int.__int__)),
+    (float, _subclass("$subfloat", float.__float__)),
     (tuple, _tuple),
-    (set, _set),
-    (frozenset, _set),
     (
-        collections.deque,
-        lambda obj, go: {"$deque": [go(value, 2) for value in collections.deque.__iter__(obj)]},
+        pathlib.PurePath,
+        lambda obj, walk: {"$path": walk.go(pathlib.PurePath.__str__(obj)), "type": type_name(obj)},
     ),
-    (types.MappingProxyType, lambda obj, go: _items(list(obj.items()), go, 1)),
-    (type({}.keys()), lambda obj, go: {"$keys": [go(value, 2) for value in obj]}),
-    (type({}.values()), lambda obj, go: {"$values": [go(value, 2) for value in obj]}),
-    (type({}.items()), lambda obj, go: {"$items": [go(value, 2) for value in obj]}),
-    (range, lambda obj, go: {"$range": [go(obj.start, 2), go(obj.stop, 2), go(obj.step, 2)]}),
-    (types.SimpleNamespace, lambda obj, go: {"$namespace": _items(list(obj.__dict__.items()), go, 2)}),
-    (BaseException, _exception),
-    (type, _named("$type")),
-    (types.FunctionType, _named("$callable")),
-    (types.BuiltinFunctionType, _named("$callable")),
-    (types.MethodType, _named("$callable")),
-    (types.ModuleType, _named("$module")),
 ]
+"""Forms that tell the type themselves."""
+
+KNOWN: Final[list[tuple[type, Form]]] = [
+    (bytes, lambda obj, walk: walk.go(bytes.__getitem__(obj, slice(None)))),
+    (bytearray, _bytearray),
+    (memoryview, _memory),
+    (array.array, _array),
+    (complex, lambda obj, walk: {"$complex": [float_form(obj.real), float_form(obj.imag)]}),
+    (decimal.Decimal, decimal_form),
+    (fractions.Fraction, lambda obj, walk: {"$fraction": [walk.go(obj.numerator), walk.go(obj.denominator)]}),
+    (uuid.UUID, lambda obj, walk: {"$uuid": f"{obj.int:032x}"}),
+    (dt.datetime, datetime_form),
+    (dt.date, lambda obj, walk: {"$date": dt.date.isoformat(obj)}),
+    (dt.time, time_form),
+    (dt.timedelta, timedelta_form),
+    (dt.timezone, timezone_form),
+    (zoneinfo.ZoneInfo, zoneinfo_form),
+    (collections.OrderedDict, _ordered_dict),
+    (collections.defaultdict, _default_dict),
+    (dict, _dict),
+    (list, _listed(None, list.copy)),
+    (set, _set("$set", set)),
+    (frozenset, _set("$frozenset", frozenset)),
+    (collections.deque, _deque),
+    (collections.UserDict, _user),
+    (collections.UserList, _user),
+    (collections.UserString, _user),
+    (collections.ChainMap, lambda obj, walk: {"$chainmap": walk.go(state(obj)["maps"])}),
+    (types.MappingProxyType, _proxy),
+    (type({}.keys()), _listed("$keys", list)),
+    (type({}.values()), _listed("$values", list)),
+    (type({}.items()), _listed("$items", list)),
+    (range, lambda obj, walk: {"$range": [walk.go(one) for one in (obj.start, obj.stop, obj.step)]}),
+    (slice, lambda obj, walk: {"$slice": [walk.go(one, 2) for one in (obj.start, obj.stop, obj.step)]}),
+    (re.Pattern, pattern_form),
+    *(
+        (kind, lambda obj, walk, tag=tag: {tag: str(obj)})
+        for tag, kinds in {
+            "$ipinterface": (ipaddress.IPv4Interface, ipaddress.IPv6Interface),
+            "$ipaddress": (ipaddress.IPv4Address, ipaddress.IPv6Address),
+            "$ipnetwork": (ipaddress.IPv4Network, ipaddress.IPv6Network),
+        }.items()
+        for kind in kinds
+    ),
+    (type(...), lambda obj, walk: {"$constant": "Ellipsis"}),
+    (type(NotImplemented), lambda obj, walk: {"$constant": "NotImplemented"}),
+    (types.SimpleNamespace, lambda obj, walk: {"$namespace": items(list(state(obj).items()), walk, 2, obj)}),
+]
+"""Forms that do not tell the type: a subclass stands in ``{"$sub": type, "value": form}``."""
 
 
-def _numpy(obj: Any, go: Go) -> object:
-    if obj.dtype.hasobject:
-        return {"$ndarray": obj.dtype.str, "shape": list(obj.shape), "items": go(obj.tolist())}
-    data = base64.b64encode(obj.tobytes()).decode()
-    return {"$ndarray": obj.dtype.str, "shape": list(obj.shape), "data": {"$bytes": data}}
+def sub_form(kind: type, known: type, form: Form) -> Form:
+    """The form of a class, which may derive from the one that the form is for."""
+    if kind is known:
+        return form
 
+    def wrapped(obj: Any, walk: Go) -> object:
+        walk.depth += 1
+        try:
+            return {"$sub": name_of(kind), "value": form(obj, walk)}
+        finally:
+            walk.depth -= 1
 
-def type_name(obj: object) -> str:
-    """``module.qualname`` of the object's type (never ``obj.__class__``, which an object may forge)."""
-    return _name(type(obj))
-
-
-def _mro(kind: type) -> tuple[type, ...]:
-    found: tuple[type, ...] = type.__dict__["__mro__"].__get__(kind)
-    return found
-
-
-def _of_type(kind: type, name: str) -> str:
-    """``__module__`` or ``__name__`` of a class, past whatever its metaclass does."""
-    try:
-        found = type.__dict__[name].__get__(kind)
-    except AttributeError:
-        return "?"
-    return found if type(found) is str else "?"
-
-
-def _name(kind: type) -> str:
-    module, name = _of_type(kind, "__module__"), _of_type(kind, "__qualname__")
-    if module == "pathlib._local":  # where Python 3.13 keeps the classes of pathlib
-        module = "pathlib"
-    text = name if module == "builtins" else f"{module}.{name}"
-    return text if type(_str(text)) is str else "?"
-
-
-_SECRETS: Final = (
-    ("pydantic.types", "_SecretBase"),
-    ("pydantic.types", "SecretStr"),
-    ("pydantic.types", "SecretBytes"),
-    ("pydantic.v1.types", "SecretStr"),
-    ("pydantic.v1.types", "SecretBytes"),
-)
-
-
-def known_form(kind: type) -> _Inner:
-    """The encoder of a type no adapter registered."""
-    mro = _mro(kind)
-    names = {(_of_type(base, "__module__"), _of_type(base, "__name__")) for base in mro}
-    if not names.isdisjoint(_SECRETS):
-        return _secret
-    for known, encoder in _KNOWN:
-        if any(base is known for base in mro):
-            return encoder
-    if ("pydantic.main", "BaseModel") in names or ("pydantic.v1.main", "BaseModel") in names:
-        return _model
-    held = {name for base in mro for name in type.__dict__["__dict__"].__get__(base)}
-    if "__dataclass_fields__" in held:
-        return _dataclass
-    if "__attrs_attrs__" in held:
-        return _attrs
-    if any(module == "numpy" and name in ("ndarray", "generic") for module, name in names):
-        return _numpy
-    return _opaque
+    return wrapped

@@ -44,10 +44,12 @@ def remember_head(
     segment: int | str,
     offset: int,
     sync: bool = True,
+    patience: float | None = None,
 ) -> Head:
     """Keeps a head (root as 32 bytes or in hex) unless a larger one is kept; returns the one kept now.
 
     ``sync=False`` leaves the moment of writing to the operating system: a crash may forget the newest head.
+    ``patience``: seconds to wait for another process that holds the home's lock, ten unless given.
 
     Raises:
         KeyringError: CF-KEYS-041: an argument cannot be kept; CF-KEYS-042: another root of the same size is
@@ -62,7 +64,7 @@ def remember_head(
     folder = _home.home() / "heads"
     _home.make_private_dir(folder)
     path = _path(origin)
-    with _locks.locked():
+    with _locks.locked(seconds=patience):
         old = _read(path)
         if old is not None:
             if old.size == size and old.root != text:

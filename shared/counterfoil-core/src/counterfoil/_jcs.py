@@ -88,11 +88,13 @@ def _check_shape(value: object) -> None:
     stack: list[tuple[Any, int]] = [(value, 1)]
     while stack:
         item, depth = stack.pop()
+        # Subclasses are copied as rfc8785 copies them, so that both look at the same members.
         if isinstance(item, dict):
+            item = item if type(item) is dict else dict(item)
             _check_keys(item)
             children: Any = item.values()
         elif isinstance(item, (list, tuple)):
-            children = item
+            children = list(item)
         elif item is None or isinstance(item, (str, int, float)):
             continue
         else:

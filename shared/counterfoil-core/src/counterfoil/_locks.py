@@ -24,11 +24,12 @@ _held: set[int] = set()
 
 
 @contextlib.contextmanager
-def locked() -> Iterator[None]:
+def locked(*, seconds: float | None = None) -> Iterator[None]:
     """Holds the home's own lock, so that read, change and write of one process stay together.
 
     Raises:
-        KeyringError: CF-KEYS-002 to 004, 008; CF-KEYS-009 when another process holds it for ten seconds.
+        KeyringError: CF-KEYS-002 to 004, 008; CF-KEYS-009 when another process holds it for ten seconds, or
+            ``seconds``.
     """
     folder = _home.home() / "locks"
     _home.make_private_dir(folder)
@@ -40,7 +41,7 @@ def locked() -> Iterator[None]:
     keep_lock(fd)
     try:
         if sys.platform != "win32":
-            _take(fd, path)
+            _take(fd, path, _LOCK_SECONDS if seconds is None else seconds)
         yield
     finally:
         if fd in _held:  # not in a child forked meanwhile
@@ -74,8 +75,8 @@ if hasattr(os, "register_at_fork"):
 
 if sys.platform != "win32":
 
-    def _take(fd: int, path: Path) -> None:
-        end = time.monotonic() + _LOCK_SECONDS
+    def _take(fd: int, path: Path, seconds: float) -> None:
+        end = time.monotonic() + seconds
         while True:
             try:
                 fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
-from counterfoil import _home, canonical
+from counterfoil import _home, _locks, canonical
 from counterfoil.errors import CanonicalError, KeyringError, TrustError
 
 __all__ = ["Remembered", "follow", "remembered"]
@@ -47,7 +47,7 @@ def follow(policy: Remembered, *, previous: str | None, counted: frozenset[str])
     if _read(path) == policy:
         return
     _home.make_private_dir(path.parent)
-    with _home.locked():
+    with _locks.locked():
         old = _read(path)
         if old is not None:
             _compare(old, policy, previous, counted)

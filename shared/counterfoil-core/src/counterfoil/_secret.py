@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 from typing import Final
 
-from counterfoil import _home
+from counterfoil import _home, _locks
 from counterfoil.errors import KeyringError
 
 __all__ = ["load_or_create_secret", "load_secret"]
@@ -36,7 +36,7 @@ def load_or_create_secret() -> bytes:
     """The 32 bytes; the first use makes them. Safe between processes. Raises KeyringError as ``load_secret``."""
     found = load_secret()
     if found is None:
-        with _home.locked():
+        with _locks.locked():
             found = load_secret()
             if found is None:
                 found = secrets.token_bytes(_SIZE)

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import dataclasses
 import hashlib
 import logging
 import os
 import threading
-import time
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
@@ -31,6 +31,9 @@ SEEN_MAX: Final = 64
 """Other logs cited inside the session record itself; more are cited as one list by reference."""
 CHUNK: Final = 1 << 20
 """Bytes of items after which a group goes on in another chunk."""
+
+PATIENCE: Final = 1.0
+"""Seconds to wait for a home that another process holds: callers may be waiting for this thread."""
 
 BLOB: Final = 0
 ENTRY: Final = 1
@@ -74,6 +77,7 @@ class Appender:
             chosen.locks,
             chosen.others,
         )
+        self._moved = chosen.moved
         self._take(chosen.scan)
 
     def _remembered_here(self) -> list[keys.Head]:
@@ -204,7 +208,7 @@ class Appender:
         self._offset = self._good = 0
         self._file_hash = hashlib.sha256()
         self._compressor = segments.Compressor()
-        now = time.time_ns() // 1000
+        now = records.now()
         state = {"tree": {"peaks": [peak.hex() for peak in self._tree.peaks()], "size": self._tree.size}}
         parts: list[bytes] = []
         if recovered:
@@ -280,19 +284,15 @@ class Appender:
                 segment=self._segment,
                 offset=self._offset,
                 sync=self._closed,
+                patience=PATIENCE,
             )
             # The session record, now signed, says what stood here before; those heads no longer belong to this place.
             for old in self._replaced:
-                keys.remember_head(
-                    old.origin,
-                    size=old.size,
-                    root=old.root,
-                    evidence="",
-                    segment=old.segment,
-                    offset=old.offset,
-                    sync=False,
-                )
-            self._replaced = []
+                keys.remember_head(**_placed(old, ""))
+            # What was moved here with this log belongs to this place, also what is no longer in it.
+            for old in self._moved:
+                keys.remember_head(**_placed(old, self.store.uri))
+            self._replaced = self._moved = []
             self._forgetful = ""
         except (CounterfoilError, OSError) as exc:
             # Without the remembered head a cut or older log would look whole here, so the log itself says so, once.
@@ -323,3 +323,8 @@ class Appender:
         else:
             self._suspects[self._segment] = self._good
         self._offset = 0
+
+
+def _placed(head: keys.Head, evidence: str) -> dict[str, Any]:
+    """The same head for another place, as ``remember_head`` takes it."""
+    return {**dataclasses.asdict(head), "evidence": evidence, "patience": PATIENCE, "sync": False}

@@ -6,11 +6,12 @@ verification in the log. Source: ``shared/spec/trust.md``, Authority.
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from counterfoil.patterns import covers_any
-from counterfoil.predicates import Authority, Handoff
+from counterfoil.predicates import Handoff
 
 if TYPE_CHECKING:
     from counterfoil.openlog import Accepted
@@ -26,16 +27,28 @@ class Grant:
     """What the handoffs that hand it on need to know of one: to whom, what, how far, until when."""
 
     audience: str | None
-    authority: Authority
+    allow: tuple[str, ...]
+    depth: int
+    expires: int
     taint: tuple[str, ...]
     issued: int
 
     @classmethod
     def of(cls, handoff: Handoff) -> Grant | None:
         """The grant in a handoff, None when it gives no authority to another process."""
-        if handoff.authority is None or handoff.proof != "countersigned":
+        given = handoff.authority
+        if given is None or handoff.proof != "countersigned":
             return None
-        return cls(handoff.audience, handoff.authority, tuple(handoff.taint or ()), handoff.issued)
+        # Interned: a log may hold very many grants, and they say much the same.
+        audience = handoff.audience
+        return cls(
+            audience if audience is None else sys.intern(audience),
+            tuple(map(sys.intern, given.allow)),
+            given.maxDepth,
+            given.expires,
+            tuple(map(sys.intern, handoff.taint or ())),
+            handoff.issued,
+        )
 
 
 class Allow:
@@ -63,10 +76,10 @@ class Allow:
     def member(self, expires: int) -> dict[str, Any]:
         """The member of the statement; ``expires`` is the handoff's."""
         out: dict[str, Any] = {"allow": list(self.what)}
-        given = None if self.under is None or self.under.grant is None else self.under.grant.authority
+        given = None if self.under is None else self.under.grant
         if self.under is not None:
             out["from"] = self.under.digest
-        out["maxDepth"] = self.depth if self.depth is not None else 0 if given is None else given.maxDepth - 1
+        out["maxDepth"] = self.depth if self.depth is not None else 0 if given is None else given.depth - 1
         out["expires"] = (
             self.expires if self.expires is not None else expires if given is None else given.expires
         )
@@ -79,14 +92,13 @@ def why_not(handoff: Handoff, grant: Grant | None) -> str | None:
     assert asked is not None
     if grant is None:
         return "its grant is not there"
-    given = grant.authority
     if grant.audience != handoff.sender.actor:
         return "its grant was given to somebody else"
-    if any(not covers_any(given.allow, one) for one in asked.allow):
+    if any(not covers_any(grant.allow, one) for one in asked.allow):
         return "it allows more than its grant"
-    if asked.maxDepth >= given.maxDepth:
+    if asked.maxDepth >= grant.depth:
         return "it may be handed on further than its grant says"
-    if asked.expires > given.expires:
+    if asked.expires > grant.expires:
         return "it lasts longer than its grant"
     if not set(grant.taint) <= set(handoff.taint or ()):
         return "it drops a taint of its grant"

@@ -184,6 +184,8 @@ def _boot() -> None:
             'counterfoil: not recording: no adapter is installed; pip install "counterfoil[langchain]"\n'
         )
     _check_mode(found, os.environ.get("COUNTERFOIL_MODE") or "observe")
+    if found:
+        _on_exit()  # before the application registers anything: its own handlers, run first, may still record
 
     def late() -> Recorder:
         from counterfoil.recorder import Recorder

@@ -15,7 +15,8 @@ Source: RFC 8785 (JCS), RFC 7493 (I-JSON); ``shared/spec/canonical.md``.
 from __future__ import annotations
 
 from counterfoil._ijson import MAX_DEPTH_READ, loads, loads_canonical
-from counterfoil._jcs import MAX_DEPTH_WRITE, MAX_INTEGER, dumps, dumps_record, fast_path_enabled
+from counterfoil._jcs import MAX_INTEGER, dumps, dumps_record, fast_path_enabled
+from counterfoil._jcs_fast import MAX_DEPTH_WRITE
 
 __all__ = [
     "MAX_DEPTH_READ",

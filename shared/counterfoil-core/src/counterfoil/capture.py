@@ -8,42 +8,24 @@ from __future__ import annotations
 
 import marshal
 from collections.abc import Callable
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 import orjson
 
-from counterfoil import canonical, values
-from counterfoil.digest import (
-    INLINE,
-    MEDIA_BYTES,
-    MEDIA_FOLD,
-    MEDIA_JSON,
-    MEDIA_TEXT,
-    Reducer,
-    Reference,
-    Sink,
-    fold_node,
-    key_bytes,
-    references_in,
-    sha256_hex,
-)
+from counterfoil import values
+from counterfoil._direct import Direct, TooDeep
+from counterfoil.digest import MEDIA_JSON, Reducer, Reference, Sink, references_in, sha256_hex
 
 __all__ = ["Capture", "content_key"]
 
 _PLAIN: Final = (
     orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_PASSTHROUGH_SUBCLASS
 )
-_WALK_DEPTH: Final = 60
-_WALK_NODES: Final = values.MAX_NODES // 2
-_MEMO_DEPTH: Final = 16
+_CUTS_KEPT: Final = 4096
 _MEMO_BYTES: Final = 64 << 20
 """Text kept alive by the memos before they are dropped."""
 
 T = TypeVar("T")
-
-
-class _TooDeep(Exception):
-    """Deeper or larger than the direct walk goes (or cyclic): the written rule takes over for the whole value."""
 
 
 def _always(sha256: str) -> bool:
@@ -55,7 +37,8 @@ class Capture:
 
     A ``sink`` that cannot take a blob calls ``forget``; ``holds`` tells whether it has one. ``hollow`` are the digests
     of references under which something was not taken: who cites one would cite what nobody can read. Until the first
-    ``forget`` every blob was taken, so nothing needs to be looked up; ``unsure`` tells that it does.
+    ``forget`` every blob was taken, so nothing needs to be looked up; ``unsure`` tells that it does. ``cuts`` counts,
+    by digest of a reference, the parts of its value that were cut because they exceeded a bound.
     """
 
     __slots__ = (
@@ -67,6 +50,7 @@ class Capture:
         "_sink",
         "_spent",
         "_texts",
+        "cuts",
         "epoch",
         "hollow",
         "unsure",
@@ -78,6 +62,7 @@ class Capture:
         self._reducer = Reducer(sink)
         self.epoch = 0
         self.hollow: set[str] = set()
+        self.cuts: dict[str, int] = {}
         self.unsure = False
         self._drop()
 
@@ -122,6 +107,8 @@ class Capture:
     def composed(self, parts: dict[str, bytes]) -> Reference:
         """Reference of an object whose values are reduced already; keys are ASCII and do not start with ``$``."""
         data = b"{" + b",".join(b'"%b":%b' % (key.encode(), parts[key]) for key in sorted(parts)) + b"}"
+        if self.cuts:
+            self._count(sha256_hex(data), self._inside(data))
         if not self.unsure:
             ref = self._reducer.blob(data, MEDIA_JSON)
             if not self.unsure:
@@ -150,22 +137,39 @@ class Capture:
     def _reference(self, obj: object) -> Reference:
         kind = type(obj)
         try:
-            if kind is bytes:
+            if kind is bytes and len(obj) < values.LONG:  # type: ignore[arg-type]
                 return self._reducer.raw(obj)  # type: ignore[arg-type]
             if kind is dict or kind is list:
-                return self._reducer.reference_of(_Pass(self).walk(obj, 0))
+                return self._reducer.reference_of(Direct(self).walk(obj, 0))
         except _RETRY as exc:
             if isinstance(exc, RecursionError):
                 raise
-        return self._reducer.reference(values.encode(obj))
+        found = values.encode_counted(obj)
+        ref = self._reducer.reference(found.value)
+        self._count(ref.sha256, found.cuts)
+        return ref
+
+    def _count(self, sha256: str, cuts: int) -> None:
+        if cuts:
+            if len(self.cuts) >= _CUTS_KEPT:
+                self.cuts.clear()
+            self.cuts[sha256] = cuts
+
+    def _inside(self, reduced: bytes) -> int:
+        """Cut parts in reduced bytes: those that stand there and those under references."""
+        return values.cuts_in(reduced) + sum(self.cuts.get(ref.sha256, 0) for ref in _cited(reduced))
 
     def _reduce(self, obj: object) -> bytes:
         try:
-            return _Pass(self).walk(obj, 0)
+            return Direct(self).walk(obj, 0)
         except _RETRY as exc:
             if isinstance(exc, RecursionError):
                 raise
-            return self._reducer.reduce(values.encode(obj))
+            found = values.encode_counted(obj)
+            reduced = self._reducer.reduce(found.value)
+            if found.cuts and reduced.startswith(b'{"$ref":'):
+                self._count(_cited(reduced)[0].sha256, found.cuts)
+            return reduced
 
     def _spend(self, size: int) -> None:
         self._spent += size
@@ -173,156 +177,8 @@ class Capture:
             self._drop()
 
 
-_RETRY: Final = (_TooDeep, RuntimeError, LookupError)
+_RETRY: Final = (TooDeep, RuntimeError, LookupError)
 """What may end a direct walk: too deep, or a dict that another thread changes; the written rule copies first."""
-
-
-class _Pass:
-    """One direct walk over plain JSON types and messages, with the memos as they were when it began."""
-
-    __slots__ = ("_capture", "_elements", "_folds", "_left", "_reducer", "_sink", "_texts")
-
-    def __init__(self, capture: Capture) -> None:
-        self._capture = capture
-        self._reducer = capture._reducer
-        self._sink = capture._sink
-        self._elements = capture._elements
-        self._folds = capture._folds
-        self._texts = capture._texts
-        self._left = _WALK_NODES
-
-    def walk(self, obj: object, depth: int) -> bytes:
-        kind = type(obj)
-        if kind is str:
-            return self.text(obj)  # type: ignore[arg-type]
-        if kind is dict:
-            return self._dict(obj, depth)  # type: ignore[arg-type]
-        if kind is list:
-            return self._list(obj, depth)  # type: ignore[arg-type]
-        if kind is bool or obj is None:
-            return canonical.dumps_record(obj)
-        if kind is int:
-            return canonical.dumps(values.encode(obj))
-        if kind is bytes and len(obj) >= INLINE:  # type: ignore[arg-type]
-            return _ref(MEDIA_BYTES, self._reducer.raw(obj).sha256, len(obj))  # type: ignore[arg-type]
-        key = values.message_key(kind)
-        if key is not None:
-            return self._message(obj, key, depth)
-        return self._reducer.reduce(self._inner(obj, depth)[0])
-
-    def _inner(self, obj: object, depth: int) -> tuple[object, int]:
-        """Encoded part and its own depth; what was cut counts from the root, so the root is encoded instead."""
-        encoded = values.encode(obj, depth=depth)
-        kind = type(obj)
-        if kind is float or kind is bytes:
-            return encoded, 0
-        cut, levels = _look(encoded)
-        if depth and cut:
-            raise _TooDeep
-        return encoded, levels
-
-    def _message(self, obj: object, key: values.MemoKey, depth: int) -> bytes:
-        memo = key(obj) if depth <= _MEMO_DEPTH else None
-        if memo is not None:
-            found = self._elements.get(memo)
-            if found is not None:
-                return found
-        write = values.message_writer(type(obj))
-        reduced = write(obj, self) if write is not None else None
-        if reduced is None:
-            encoded, levels = self._inner(obj, depth)
-            reduced = self._reducer.reduce(encoded)
-            if levels > _WALK_DEPTH:  # elsewhere it would be cut
-                return reduced
-        if memo is not None:
-            self._capture._spend(1024)
-            self._elements[memo] = reduced
-        return reduced
-
-    def text(self, text: str) -> bytes:
-        """Reduced form of a string."""
-        if len(text) * 4 < INLINE:
-            return canonical.dumps_record(text) if text.isascii() else canonical.dumps(values.encode(text))
-        found = self._texts.get(text)
-        if found is not None:
-            return found
-        try:
-            data = text.encode()
-        except UnicodeEncodeError:
-            return self._reducer.reduce(values.encode(text))
-        if len(data) < INLINE:
-            return canonical.dumps_record(text)
-        sha256 = sha256_hex(data)
-        self._sink(sha256, data)
-        reduced = _ref(MEDIA_TEXT, sha256, len(data))
-        self._capture._spend(len(data))
-        self._texts[text] = reduced
-        return reduced
-
-    def composite(self, data: bytes) -> bytes:
-        """Reduced form of an array or object given as the RFC 8785 text of its reduced parts."""
-        if len(data) < INLINE:
-            return data
-        ref = self._reducer.blob(data, MEDIA_JSON)
-        return _ref(ref.media, ref.sha256, ref.size)
-
-    def _dict(self, obj: dict[Any, Any], depth: int) -> bytes:
-        self._left -= 1
-        if depth >= _WALK_DEPTH or self._left < 0:
-            raise _TooDeep
-        for key in obj:
-            if type(key) is not str or not key.isascii() or key.startswith("$"):
-                return self._reducer.reduce(self._inner(obj, depth)[0])
-        walk = self.walk
-        parts = [key_bytes(key) + walk(obj[key], depth + 1) for key in sorted(obj)]
-        return self.composite(b"{" + b",".join(parts) + b"}")
-
-    def _list(self, obj: list[Any], depth: int) -> bytes:
-        self._left -= 1
-        if depth >= _WALK_DEPTH or self._left < 0:
-            raise _TooDeep
-        if obj and all(values.message_key(type(element)) is not None for element in obj):
-            return self._fold(obj, depth)
-        walk = self.walk
-        parts = [walk(element, depth + 1) for element in obj]
-        return self.composite(b"[" + b",".join(parts) + b"]")
-
-    def _fold(self, obj: list[Any], depth: int) -> bytes:
-        parent, size = "", 0
-        folds = self._folds
-        for number, message in enumerate(obj, 1):
-            key = values.message_key(type(message))
-            assert key is not None
-            element = self._message(message, key, depth + 1)
-            memo = (parent, element)
-            found = folds.get(memo)
-            if found is None:
-                text = fold_node(element, number, parent)
-                sha256 = sha256_hex(text)
-                self._sink(sha256, text)
-                found = (sha256, len(text))
-                self._capture._spend(256)
-                folds[memo] = found
-            parent, size = found
-        return _ref(MEDIA_FOLD, parent, size)
-
-
-_CUTS: Final = frozenset({"$cycle", "$deep", "$large"})
-
-
-def _look(encoded: object) -> tuple[bool, int]:
-    """Whether an encoded part was cut (which is counted from the root), and how deep it is."""
-    stack = [(encoded, 0)]
-    cut, deepest = False, 0
-    while stack:
-        node, depth = stack.pop()
-        deepest = max(deepest, depth)
-        if type(node) is dict:
-            cut |= not _CUTS.isdisjoint(node)
-            stack.extend((child, depth + 1) for child in node.values())
-        elif type(node) is list:
-            stack.extend((child, depth + 1) for child in node)
-    return cut, deepest
 
 
 def _cited(reduced: bytes) -> list[Reference]:
@@ -341,7 +197,3 @@ def content_key(obj: object) -> bytes | None:
         return marshal.dumps(obj, 2)  # type: ignore[arg-type]
     except (TypeError, ValueError):
         return None
-
-
-def _ref(media: str, sha256: str, size: int) -> bytes:
-    return b'{"$ref":{"media":"%b","sha256":"%b","size":%d}}' % (media.encode(), sha256.encode(), size)

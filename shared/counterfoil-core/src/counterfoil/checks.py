@@ -24,7 +24,8 @@ _CUT: Final = "a process was killed, or the end was cut: compare with a checkpoi
 
 
 class LogCheck:
-    """One pass over one log; ``checkpoints`` (size to root) and ``counts`` are there afterwards.
+    """One pass over one log; ``checkpoints`` (size to root), ``cites`` (notes of other logs) and ``counts`` are there
+    afterwards.
 
     ``own`` is the fingerprint of this home's identity: a log of another one gets a note. ``shared`` is what the checks
     of all logs have in common.
@@ -60,7 +61,7 @@ class LogCheck:
         self._open: dict[str, str] = {}
         self._started: dict[str, int] = {}
         self._ended: dict[str, int] = {}
-        self._seen: list[tuple[str, bytes]] = []
+        self.cites: list[tuple[str, bytes]] = []
         self._torn: Problem | None = None
         self._unended = 0
 
@@ -73,11 +74,6 @@ class LogCheck:
     def vkey(self) -> str:
         """Verifier key of the log's own checkpoints, empty before ``run`` or without a usable session."""
         return self._vkey
-
-    @property
-    def cites(self) -> list[tuple[str, bytes]]:
-        """Other logs that sessions of this one cite: name, and the note that was their last."""
-        return self._seen
 
     def run(self) -> list[Finding]:
         """Findings of this log, in the order of its entries."""
@@ -104,7 +100,7 @@ class LogCheck:
 
     def cited(self, everything: dict[str, dict[int, str]], *, partial: bool) -> Iterator[Finding]:
         """Findings about other logs whose last checkpoint a session of this log cites."""
-        for name, note in self._seen:
+        for name, note in self.cites:
             if name not in everything:
                 if not partial:
                     yield Finding(
@@ -256,7 +252,7 @@ class LogCheck:
             if type(one) is dict and type(one.get("log")) is str and is_reference(one.get("note")):
                 ref = Reference.from_dict(one["note"])
                 if self._stored.there(ref):
-                    self._seen.append((one["log"], self._stored.read(ref)))
+                    self.cites.append((one["log"], self._stored.read(ref)))
                 elif apart:
                     self._say("CF-VERIFY-010", at, "the checkpoint of another log that it cites is missing")
 

@@ -18,7 +18,7 @@ from counterfoil._folders import sync_folder
 from counterfoil.errors import CounterfoilError, LogError
 from counterfoil.stores import FolderStore
 
-__all__ = ["Chosen", "choose", "is_live", "lock_log", "unlock"]
+__all__ = ["Chosen", "choose", "is_live", "lock_log", "moved_with", "unlock"]
 
 _TRIES: Final = 4
 _PAUSE: Final = 0.002
@@ -26,19 +26,38 @@ _PAUSE: Final = 0.002
 
 @dataclass(slots=True)
 class Chosen:
-    """The log, the state to go on from, its locks (file descriptors) and the last notes of the other logs."""
+    """The log, the state to go on from, its locks (file descriptors), the last notes of the other logs, and the heads
+    that are remembered for where the evidence stood before.
+    """
 
     name: str
     origin: str
     scan: log.LogScan
     locks: list[int]
     others: list[tuple[str, bytes]]
+    moved: list[keys.Head]
+
+
+def moved_with(store: FolderStore, heads: dict[str, keys.Head]) -> list[keys.Head]:
+    """Heads of logs that were written in another place, which was moved here with all that was in it.
+
+    A log that still stands in that place was copied from there, and is none of these.
+    """
+    names = store.logs()
+    places = {head.evidence for origin, head in heads.items() if origin.rpartition("/")[2] in names}
+    return [
+        head
+        for origin, head in sorted(heads.items())
+        if head.evidence in places - store.names - {""}
+        and not os.path.lexists(os.path.join(head.evidence, origin.rpartition("/")[2]))
+    ]
 
 
 def choose(store: FolderStore, identity: keys.SigningKey) -> Chosen:
     """Choose and lock; raises LogError (CF-LOG-030) when a new log cannot be locked, OSError when no lock can be."""
     damaged: set[str] = set()
     heads = keys.remembered_heads(damaged=damaged)
+    moved = moved_with(store, heads)
     others: list[tuple[str, bytes]] = []
     chosen: Chosen | None = None
     for name in store.logs():
@@ -51,7 +70,7 @@ def choose(store: FolderStore, identity: keys.SigningKey) -> Chosen:
             if locks:
                 scan, whole = _look(store, name, identity)
                 if whole and _ours(scan, origin, identity) and _continues(store, scan, heads.get(origin)):
-                    chosen = Chosen(name, origin, scan, locks, others)
+                    chosen = Chosen(name, origin, scan, locks, others, moved)
                     continue
                 for held in locks:
                     unlock(held)
@@ -65,7 +84,7 @@ def choose(store: FolderStore, identity: keys.SigningKey) -> Chosen:
     if lock is None:
         raise LogError("a new log is already locked", code="CF-LOG-030", where=origin, hint="try again")
     sync_folder(keys.lock_path(origin).parent)  # it says whose the log is until that has a checkpoint
-    return Chosen(name, origin, log.LogScan(store, name), [lock], others)
+    return Chosen(name, origin, log.LogScan(store, name), [lock], others, moved)
 
 
 def unlock(lock: int) -> None:

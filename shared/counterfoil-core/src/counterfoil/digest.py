@@ -24,6 +24,7 @@ from typing import Any, Final
 import orjson
 
 from counterfoil import canonical
+from counterfoil._jcs import MAX_INTEGER
 from counterfoil.errors import CanonicalError
 
 __all__ = [
@@ -167,7 +168,9 @@ class Reducer:
         if kind is list:
             assert isinstance(value, list)
             return self._array(value)
-        return canonical.dumps(value)
+        if kind is int and -MAX_INTEGER <= value <= MAX_INTEGER:  # type: ignore[operator]
+            return b"%d" % value  # type: ignore[str-format]
+        return _LITERALS[value] if value is None or kind is bool else canonical.dumps(value)  # type: ignore[index]
 
     def reference(self, value: object) -> Reference:
         """Store ``value`` whatever its size and return its reference (records cite values only this way)."""
@@ -191,13 +194,7 @@ class Reducer:
 
     def text(self, text: str) -> Reference:
         """Store a string as its UTF-8 bytes, whatever its size."""
-        try:
-            data = text.encode()
-        except UnicodeEncodeError as exc:
-            raise CanonicalError(
-                "a string with a lone surrogate is no canonical value", code="CF-CANON-021"
-            ) from exc
-        return self.blob(data, MEDIA_TEXT)
+        return self.blob(_utf8(text), MEDIA_TEXT)
 
     def raw(self, data: bytes) -> Reference:
         """Store a byte string, whatever its size."""
@@ -216,16 +213,11 @@ class Reducer:
         return Reference(sha256, size, MEDIA_FOLD)
 
     def _string(self, text: str) -> bytes:
-        if len(text) * 4 < INLINE:
-            return canonical.dumps_record(text)
-        try:
-            data = text.encode()
-        except UnicodeEncodeError as exc:
-            raise CanonicalError(
-                "a string with a lone surrogate is no canonical value", code="CF-CANON-021"
-            ) from exc
+        if len(text) < INLINE and text.isascii():
+            return short_text(text)
+        data = _utf8(text)
         if len(data) < INLINE:
-            return canonical.dumps(text)
+            return short_text(text)
         return _ref_bytes(self.blob(data, MEDIA_TEXT))
 
     def _object(self, value: dict[str, Any]) -> bytes:
@@ -256,6 +248,14 @@ class Reducer:
         return _ref_bytes(self.blob(data, MEDIA_JSON))
 
 
+_LITERALS: Final = {None: b"null", False: b"false", True: b"true"}
+
+
+def short_text(text: str) -> bytes:
+    """RFC 8785 bytes of a well-formed text, in a block of their size (orjson's have at least a kilobyte)."""
+    return canonical.dumps_record(text)[:-1] + b'"'
+
+
 def sorted_keys(value: dict[str, Any]) -> list[str]:
     """Keys in RFC 8785 order (UTF-16 code units); raises CanonicalError for a key that is no string."""
     try:
@@ -277,6 +277,17 @@ def key_bytes(key: str) -> bytes:
         if len(_KEYS) < 4096 and len(key) <= 64:
             _KEYS[key] = found
     return found
+
+
+def _utf8(text: str) -> bytes:
+    try:
+        return text.encode()
+    except UnicodeEncodeError as exc:
+        raise CanonicalError(
+            "a string with a lone surrogate is no canonical value",
+            code="CF-CANON-021",
+            hint="use counterfoil.values.encode",
+        ) from exc
 
 
 def _ref_bytes(ref: Reference) -> bytes:

@@ -19,14 +19,15 @@ from pathlib import Path
 from typing import Final, NoReturn
 
 from counterfoil import keys, notes
+from counterfoil.bundles.store import BundleStore
 from counterfoil.entries import CheckpointSeen, Entry
 from counterfoil.entrytexts import entry_texts
-from counterfoil.errors import CounterfoilError, LogError, StoreError
+from counterfoil.errors import ConfigError, CounterfoilError, LogError, StoreError
 from counterfoil.log import LogScan
 from counterfoil.stores import FolderStore
 from counterfoil.tiles import TileWriter
 
-__all__ = ["CHECKPOINT", "Exported", "export_log"]
+__all__ = ["CHECKPOINT", "Exported", "check_source", "export_log"]
 
 CHECKPOINT: Final = "checkpoint"
 
@@ -60,10 +61,12 @@ def export_log(store: FolderStore, name: str, to: str | os.PathLike[str]) -> Exp
     Raises:
         LogError: CF-EXPORT-001: no valid checkpoint; CF-EXPORT-003: another checkpoint is there already;
             and those of ``entry_texts``.
+        ConfigError: CF-EXPORT-008: a bundle.
         StoreError: CF-EXPORT-002: a file with other bytes is there already; CF-EXPORT-004: the folder is evidence;
             CF-EXPORT-005: it cannot be written.
     """
     folder = Path(os.path.abspath(to)) / name
+    check_source(store)
     _check_place(store, Path(os.path.realpath(to)))
     signed = _signed(store, name)
     earlier = _earlier(folder / CHECKPOINT, signed)
@@ -130,6 +133,17 @@ def _vkey(session: dict[str, object], name: str) -> str:
     except (CounterfoilError, ValueError):
         return ""
     return notes.vkey(f"{public.keyid}/{name}", public)
+
+
+def check_source(store: FolderStore) -> None:
+    """Refuse what has no tiles; raises ConfigError (CF-EXPORT-008)."""
+    if isinstance(store, BundleStore):
+        raise ConfigError(
+            "a bundle holds a part of a log, which has no tiles",
+            code="CF-EXPORT-008",
+            where=str(store.root),
+            hint="export the evidence that it was cut from",
+        )
 
 
 def _check_place(store: FolderStore, to: Path) -> None:

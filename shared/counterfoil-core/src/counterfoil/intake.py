@@ -232,6 +232,9 @@ class Intake:
             self.loss("no log is open")
             return ""
         try:
+            if self.capture.cuts:
+                cut = sum(self.capture.cuts.get(ref.sha256, 0) for ref in references_in([content, context]))
+                context = {**context, "cut": cut} if cut else context
             lacking = self._lacking(content, context) if self.capture.unsure else None
             if lacking:
                 self.loss("a value was not stored", count=len(lacking))
@@ -295,7 +298,7 @@ class Intake:
             for reason, count in sorted(pending.items()):
                 name = reason[:200].encode("utf-8", "backslashreplace").decode()
                 content = {"name": name, "op": "loss", "phase": "point"}
-                if not writer.entry(records.build(content, {"at": time.time_ns() // 1000, "count": count})):
+                if not writer.entry(records.build(content, {"at": records.now(), "count": count})):
                     self._unlogged[reason] = count
 
     def _after_fork(self) -> None:

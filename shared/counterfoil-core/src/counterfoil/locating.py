@@ -5,14 +5,16 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Final, Literal
 
 from counterfoil.damage import Copy, faults
 from counterfoil.findings import Finding
-from counterfoil.mending import claims, read_copy
+from counterfoil.mending import claims, expected, read_copy
 from counterfoil.stores import FolderStore
 
 __all__ = ["Damage", "State", "locate", "unlocated"]
+
+_BLOCK: Final = 1 << 20
 
 State = Literal["remains", "repairable", "repaired", "tail"]
 """``tail``: behind the last checkpoint, as an unclean stop leaves it; nothing vouches for these bytes."""
@@ -41,13 +43,21 @@ class Damage:
     def compare(self, old: bytes, new: bytes) -> None:
         """Take ``at`` and ``wrong`` from the damaged and the undamaged file."""
         start, end = self.start or 0, max(len(old), len(new)) if self.end is None else self.end
-        left, right = old[start:end], new[start:end]
-        differing = [
-            place for place, (one, other) in enumerate(zip(left, right, strict=False)) if one != other
-        ]
-        self.wrong = len(differing) + abs(len(left) - len(right))
-        if self.wrong:
-            self.at = start + (differing[0] if differing else min(len(left), len(right)))
+        self.at, self.wrong = None, 0
+        for place in range(start, end, _BLOCK):
+            left = old[place : min(end, place + _BLOCK)]
+            right = new[place : min(end, place + _BLOCK)]
+            size = max(len(left), len(right))
+            if left == right:
+                continue
+            # Bytes that only one of the two has are wrong as well.
+            longer, shorter = (left, right) if len(left) == size else (right, left)
+            padded = shorter + bytes(byte ^ 1 for byte in longer[len(shorter) :])
+            both = int.from_bytes(longer, "big") ^ int.from_bytes(padded, "big")
+            differing = both.to_bytes(size, "big")
+            self.wrong += size - differing.count(0)
+            if self.at is None:
+                self.at = place + size - len(differing.lstrip(b"\0"))
 
 
 def locate(store: FolderStore, name: str, found: Sequence[Finding], tail: Sequence[Finding]) -> list[Damage]:
@@ -56,13 +66,13 @@ def locate(store: FolderStore, name: str, found: Sequence[Finding], tail: Sequen
     claimed = claims(
         body
         for number in numbers
-        for copy in [read_copy(store, name, number, "")]
+        for copy in [read_copy(store, name, number, "", head=True)]
         if copy is not None
         for body in copy.openings()
     )
     out: list[Damage] = []
     last: int | None = -1
-    for number in range(max(numbers, default=-1) + 1):
+    for number in expected(numbers):
         file = store.segment_name(name, number)
         copy = read_copy(store, name, number, "")
         if copy is None:

@@ -1,7 +1,5 @@
 """Reads one log as a stream of events and finds where a writer may go on; it checks structure and leaves trust to
 verify.
-
-An entry is RFC 8785 of ``{"body": B, "i": n, "prev": SHA-256 of entry n-1}``; its leaf is SHA-256(0x00 || entry).
 """
 
 from __future__ import annotations
@@ -9,7 +7,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Final
 
 from counterfoil import canonical, records, segments, tree
 from counterfoil.digest import sha256_hex
@@ -40,6 +38,11 @@ __all__ = [
 ]
 
 
+_WINDOW: Final = 1 << 20
+_LONGEST_NOTE: Final = 4096
+"""Bytes of a log's own checkpoint with its chunk's head, at most: it has one signature and no extensions."""
+
+
 @dataclass(slots=True)
 class LogScan:
     """Streams one log from a segment on; afterwards its fields tell the state a writer continues from.
@@ -66,8 +69,9 @@ class LogScan:
 
     def events(self) -> Iterator[Event]:
         """Entries, blobs, checkpoints and problems in file order; stops at the first problem that breaks the chain."""
-        told = getattr(self.store, "events", None)
-        if told is not None:  # a place that is no folder of segments tells what it holds by itself
+        if told := getattr(
+            self.store, "events", None
+        ):  # a place without segments tells what it holds by itself
             yield from told(self.log)
             return
         numbers = self.store.segments(self.log)
@@ -235,15 +239,22 @@ class LogScan:
         A hole of zeros is not held against anybody: after a power failure later blocks may be there without earlier.
         """
         file.seek(offset)
-        rest = file.read()
         mark = f"/{self.log}\n".encode()
-        at = rest.find(mark)
-        while at >= 0:
-            # A note begins with the origin: 64 hex digits, and the log's name behind a slash.
-            start = at - 64 - segments.NOTE_HEAD
-            if start > 0 and segments.is_note(rest, start):
-                return not segments.has_hole(rest[:start], offset)
-            at = rest.find(mark, at + 1)
+        at, kept = offset, b""
+        file.seek(at)
+        while data := file.read(_WINDOW):
+            window, begin = kept + data, at - len(kept)
+            found = window.find(mark)
+            while found >= 0:
+                # A note begins with the origin: 64 hex digits, and the log's name behind a slash.
+                start = begin + found - 64 - segments.NOTE_HEAD
+                if start > offset:
+                    file.seek(start)
+                    if segments.is_note(file.read(_LONGEST_NOTE), 0):
+                        return not _hole_between(file, offset, start)
+                found = window.find(mark, found + 1)
+            at, kept = at + len(data), window[-len(mark) :]
+            file.seek(at)
         return False
 
     def _check_recovered(self, number: int, recovered: dict[str, Any], where: str) -> Problem | None:
@@ -309,7 +320,8 @@ class LogScan:
 
     def _resume(self, opening: Entry) -> None:
         """Take index, previous digest and tree from a segment's first entry, which a checkpoint must cover later."""
-        state = opening.body["context"].get("tree")
+        # The first entry of a damaged segment may be a statement, which has no context.
+        state = opening.body.get("context", {}).get("tree") if records.is_record(opening.body) else None
         try:
             assert isinstance(state, dict)
             self.tree = tree.Tree.from_peaks(state["size"], [bytes.fromhex(peak) for peak in state["peaks"]])
@@ -351,3 +363,14 @@ def read_blob(store: FolderStore, log: str, place: tuple[int, int, int, int]) ->
     raise LogError(
         "a blob is no longer where it was", code="CF-LOG-019", where=where, hint="run counterfoil verify"
     )
+
+
+def _hole_between(file: BinaryIO, start: int, end: int) -> bool:
+    """Whether a part of a file has a hole (``segments.has_hole``), a window at a time."""
+    while start < end:
+        stop = min(end, start + _WINDOW - start % segments.BLOCK)
+        file.seek(start)
+        if segments.has_hole(file.read(stop - start), start):
+            return True
+        start = stop
+    return False

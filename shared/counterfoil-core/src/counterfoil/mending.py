@@ -7,15 +7,19 @@ bytes before it. What comes out is a proposal; it counts only after the whole lo
 from __future__ import annotations
 
 import hashlib
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Final
 
+from counterfoil import segments
 from counterfoil.damage import Copy, Part
 from counterfoil.errors import CounterfoilError
 from counterfoil.stores import FolderStore
 
-__all__ = ["Patched", "Proposal", "Whole", "assemble", "claims", "read_copy"]
+__all__ = ["Patched", "Proposal", "Whole", "assemble", "claims", "expected", "read_copy"]
+
+_MISSING_MAX: Final = 1000
 
 Whole = tuple[int, str]
 """Size and SHA-256 of a whole file, as a ``recovered`` entry gives them."""
@@ -58,15 +62,27 @@ class Proposal:
         self.sources = list(sources)
 
 
-def read_copy(store: FolderStore, log: str, number: int, label: str) -> Copy | None:
-    """One copy of a segment, None when it is not there or cannot be read."""
+def read_copy(store: FolderStore, log: str, number: int, label: str, *, head: bool = False) -> Copy | None:
+    """One copy of a segment (``head``: its first chunk only), None when it is not there or cannot be read."""
     if number not in store.segments(log):
         return None
     try:
         with store.open_segment(log, number) as file:
-            return Copy(label, file.read())
+            if not head:
+                return Copy(label, file.read())
+            data = file.read(segments.CHUNK_HEADER.size)
+            if len(data) == segments.CHUNK_HEADER.size:
+                data += file.read(min(segments.CHUNK_HEADER.unpack(data)[1], segments.MAX_CHUNK))
+            return Copy(label, data)
     except (CounterfoilError, OSError):
         return None
+
+
+def expected(numbers: Sequence[int]) -> list[int]:
+    """Segment numbers of a log and those missing between them, of which no more than a thousand are told."""
+    there = set(numbers)
+    missing = (number for number in range(max(numbers, default=0)) if number not in there)
+    return sorted(there.union(itertools.islice(missing, _MISSING_MAX)))
 
 
 def claims(openings: Iterator[dict[str, Any]]) -> dict[int, set[Whole]]:

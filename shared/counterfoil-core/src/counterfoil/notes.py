@@ -252,13 +252,20 @@ def _key_id(name: str, key: PublicKey) -> bytes:
 
 
 def _is_name(name: str) -> bool:
-    return bool(name) and "+" not in name and not any(char.isspace() for char in name)
+    # A lone surrogate has no UTF-8 form: such a name can stand in no note.
+    return (
+        bool(name)
+        and "+" not in name
+        and not any(char.isspace() or "\ud800" <= char <= "\udfff" for char in name)
+    )
 
 
 def _check_name(name: str) -> None:
     if not _is_name(name) or _CONTROL.search(name):
         _refuse(
-            "006", "a key name is not empty and has no space and no plus sign", hint="use the log's origin"
+            "006",
+            "a key name is well-formed, not empty, and has no space and no plus sign",
+            hint="use the log's origin",
         )
 
 

@@ -8,6 +8,7 @@ Source: ``shared/spec/trust.md``, Patterns.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Final
 
 __all__ = ["covers", "covers_any", "is_actor_pattern", "is_capability"]
@@ -26,7 +27,7 @@ def covers(granted: str, asked: str) -> bool:
     return len(asked) > len(prefix) and asked.startswith(prefix)
 
 
-def covers_any(granted: list[str], asked: str) -> bool:
+def covers_any(granted: Iterable[str], asked: str) -> bool:
     """Whether one of several patterns covers a text."""
     return any(covers(one, asked) for one in granted)
 

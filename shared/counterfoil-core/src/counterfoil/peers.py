@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from counterfoil import _home, canonical, statements
+from counterfoil import _home, _locks, canonical, statements
 from counterfoil.dsse import Envelope
 from counterfoil.errors import CounterfoilError, KeyringError
 
@@ -83,7 +83,7 @@ class Peers:
         """Keep a head, unless a larger one is kept."""
         path = _path(told.origin)
         _home.make_private_dir(path.parent)
-        with _home.locked():
+        with _locks.locked():
             old = _read(path)
             if old is None or old.size < told.size:
                 # Not synced: after a power failure an older head is compared with, and the receipt tells the rest.

@@ -111,14 +111,14 @@ class Receiving:
                 )
             try:
                 kept = self.log.peers.kept(told.origin)
-            except CounterfoilError as exc:
-                self.refuse(
-                    "CF-HANDOFF-024", f"nobody can tell ({exc.code}): {exc.message}", exc.hint or hint
-                )
-            why = contradiction(told, kept)
-            if why is not None:
-                if kept is not None and told.size == kept.size:
+                why = contradiction(told, kept)
+                if why is None:
+                    self.log.peers.learn(told)
+                elif kept is not None and told.size == kept.size:
                     self.log.peers.keep_fork(kept, told)
+            except CounterfoilError as exc:
+                why, hint = f"nobody can tell ({exc.code}): {exc.message}", exc.hint or hint
+            if why is not None:
                 self.refuse("CF-HANDOFF-024", why, hint)
         for head in predicate.seen or ():
             if self.log.standing.had(head) is False:

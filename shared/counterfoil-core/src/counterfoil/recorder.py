@@ -74,7 +74,7 @@ class Recorder(Intake):
             if parent is None:
                 self._roots[id] = call
         content: dict[str, Any] = self._content(call, "start")
-        about = {"at": time.time_ns() // 1000, "call": id, "run": run.id}
+        about = {"at": records.now(), "call": id, "run": run.id}
         if parent is not None:
             about["parent"] = parent.id
         if parents:
@@ -120,7 +120,7 @@ class Recorder(Intake):
         if content:
             body.update(content)
         about: dict[str, Any] = {
-            "at": time.time_ns() // 1000,
+            "at": records.now(),
             "call": call.id,
             "run": run.id,
             "took": (time.monotonic_ns() - call.began) // 1000,
@@ -176,7 +176,7 @@ class Recorder(Intake):
             "phase": "point",
             **content,
         }
-        about = {"at": time.time_ns() // 1000, "parent": parent.id, "run": parent.run.id, **(context or {})}
+        about = {"at": records.now(), "parent": parent.id, "run": parent.run.id, **(context or {})}
         with self._lock:
             return self._record(body, about)
 
@@ -315,7 +315,7 @@ class Recorder(Intake):
                 "status": "deny",
             }
             reason = self.capture.reference(denied.reason).to_dict()
-            self._record(content, {"at": time.time_ns() // 1000, "reason": reason, "run": run.id})
+            self._record(content, {"at": records.now(), "reason": reason, "run": run.id})
 
     def _end_open(self) -> None:
         for root in list(self._roots.values()):

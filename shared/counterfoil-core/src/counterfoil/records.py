@@ -11,6 +11,7 @@ Integers only, references for values, at most 32 KiB. ``at`` is Unix time in mic
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any, Final
@@ -32,6 +33,7 @@ __all__ = [
     "fits",
     "is_record",
     "label",
+    "now",
     "parse_body",
     "step",
 ]
@@ -68,6 +70,14 @@ OPS: Final = frozenset(
 
 ACTIVATIONS: Final = frozenset({"invoke_agent", "step"})
 """Operations that are an activation of an actor: control edges join these only."""
+
+
+def now() -> int:
+    """The wall clock in microseconds, as ``at`` can say it: a clock set beyond (the year 2255) stands at its ends.
+
+    It may jump: entries stand in the order of their index, never of this.
+    """
+    return min(max(time.time_ns() // 1000, 0), canonical.MAX_INTEGER)
 
 
 def build(content: dict[str, Any], context: dict[str, Any]) -> bytes:
@@ -111,7 +121,7 @@ def parse_body(body: object, where: str) -> dict[str, Any]:
         raise LogError("an entry is neither a record nor an envelope", code="CF-LOG-021", where=where)
     if body["v"] != VERSION or type(body["v"]) is not int:
         raise LogError(
-            f"record version {body['v']!r} is unknown",
+            "the version of a record is unknown",
             code="CF-LOG-022",
             where=where,
             hint="read this evidence with a newer Counterfoil",

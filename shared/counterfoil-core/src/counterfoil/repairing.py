@@ -16,7 +16,7 @@ from counterfoil.choosing import is_live, lock_log, unlock
 from counterfoil.damage import Copy
 from counterfoil.errors import CounterfoilError
 from counterfoil.identifying import Known
-from counterfoil.mending import Patched, assemble, claims, read_copy
+from counterfoil.mending import Patched, assemble, claims, expected, read_copy
 from counterfoil.replacing import Planned
 from counterfoil.stores import FolderStore
 from counterfoil.verification import Examined
@@ -53,8 +53,9 @@ class Mender:
         """Files to replace, the mirrors they come from, and without any why there are none."""
         if not self._mirrors:
             return [], [], _NO_MIRROR
-        known = self._known[name] = self._vouchers(name)
-        wrong = known.identify(self._ring, self._each([self._store], name), self._each(self._mirrors, name))
+        known = self._vouchers(name)
+        local, copies = self._heads_of([self._store], name), self._heads_of(self._mirrors, name)
+        wrong = known.identify(self._ring, local, copies)
         if wrong is not None:
             return [], [], f"the mirrors are not used: {wrong} (CF-SCRUB-006)"
         why = _NOTHING
@@ -103,15 +104,18 @@ class Mender:
                     os.rmdir(folder)  # only if nothing came into it
 
     def _vouchers(self, name: str) -> Known:
-        known = Known(name)
+        if name in self._known:
+            return self._known[name]
+        known = self._known[name] = Known(name)
         check = self._seen.checks.get(name)
         if check is not None and check.origin:
             known.origins.add(check.origin)
         for origin, head in self._heads.items():
             if origin.endswith(f"/{name}") and (head.evidence == self._store.uri or origin in known.origins):
                 known.head(head)
-        for copy in self._each([self._store], name):
-            for note in copy.notes():
+        for number in self._store.segments(name):
+            copy = read_copy(self._store, name, number, "")
+            for note in copy.notes() if copy is not None else ():
                 known.note(note)
         for other in self._seen.checks.values():
             for cited, note in other.cites:
@@ -135,18 +139,18 @@ class Mender:
     ) -> tuple[dict[int, Path], list[str]]:
         files: dict[int, Path] = {}
         sources: list[str] = []
-        local = self._store.segments(name)
-        numbers = set(range(max(local, default=-1) + 1))
+        numbers = set(expected(self._store.segments(name)))
         if longer:
             numbers |= {number for mirror in mirrors for number in mirror.segments(name)}
-        whole = claims(body for copy in self._each([self._store, *mirrors], name) for body in copy.openings())
+        heads = self._heads_of([self._store, *mirrors], name)
+        whole = claims(body for copy in heads for body in copy.openings())
         for number in sorted(numbers):
             own = read_copy(self._store, name, number, "")
-            copies = [read_copy(one, name, number, str(one.root)) for one in mirrors]
+            others = [read_copy(one, name, number, str(one.root)) for one in mirrors]
             proposal = assemble(
                 number,
                 own,
-                [copy for copy in copies if copy is not None],
+                [copy for copy in others if copy is not None],
                 whole.get(number, set()),
                 signed=known.signed,
                 longer=longer,
@@ -159,10 +163,11 @@ class Mender:
             sources += [one for one in proposal.sources if one not in sources]
         return files, sources
 
-    def _each(self, stores: Sequence[FolderStore], name: str) -> Iterator[Copy]:
+    def _heads_of(self, stores: Sequence[FolderStore], name: str) -> Iterator[Copy]:
+        """First chunks of all segments of a log, in these places."""
         for store in stores:
             for number in store.segments(name):
-                copy = read_copy(store, name, number, str(store.root))
+                copy = read_copy(store, name, number, "", head=True)
                 if copy is not None:
                     yield copy
 

@@ -6,6 +6,7 @@ if the whole log verifies with them and still has every checkpoint that is known
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import time
@@ -15,7 +16,8 @@ from pathlib import Path
 from typing import Final, Literal
 
 from counterfoil import keys
-from counterfoil.errors import ConfigError
+from counterfoil.bundles.store import BundleStore
+from counterfoil.errors import ConfigError, StoreError
 from counterfoil.findings import Finding
 from counterfoil.locating import Damage, locate, unlocated
 from counterfoil.reader import read
@@ -23,9 +25,9 @@ from counterfoil.repairing import Mender
 from counterfoil.replacing import Planned, replace_files, staging
 from counterfoil.stores import FolderStore
 from counterfoil.stores.folder import GITIGNORE
-from counterfoil.verification import Examined, Judging, examine, verify
+from counterfoil.verification import Examined, Judging, settled, verify
 
-__all__ = ["Damage", "Scrub", "scrub"]
+__all__ = ["Damage", "Scrub", "check_source", "scrub"]
 
 _TAIL: Final = "CF-VERIFY-024"
 _MISSING: Final = ("CF-VERIFY-003", "CF-VERIFY-004")
@@ -72,15 +74,20 @@ def scrub(
 
     Raises:
         StoreError: nothing to read; CF-SCRUB-003, CF-SCRUB-007: a repair could not be written.
-        ConfigError: CF-SCRUB-001: a mirror is this evidence; CF-SCRUB-002: ``keep`` is inside it.
+        ConfigError: CF-SCRUB-001: a mirror is this evidence; CF-SCRUB-002: ``keep`` is inside it; CF-SCRUB-008: a
+            bundle.
     """
     store = read(evidence).store
     copies = [read(mirror).store for mirror in mirrors]
     _check_places(store, copies, keep)
     ring = keys.Keyring.load() if keyring is None else keyring
-    seen = examine(store, Judging(ring))
+    seen = settled(store, Judging(ring))
     names = store.logs()
-    sizes = [store.segment_size(name, number) for name in names for number in store.segments(name)]
+    sizes: list[int] = []
+    for name in names:
+        for number in store.segments(name):
+            with contextlib.suppress(StoreError):  # what is no file has been found and told
+                sizes.append(store.segment_size(name, number))
     out = Scrub(str(store.root), len(names), len(sizes), sum(sizes))
     with staging(store.root, repair=repair) as stage:
         mender = Mender(store, copies, ring, seen, stage)
@@ -91,7 +98,7 @@ def scrub(
         if repair and plans:
             out.kept = _repair(store, mender, plans, keep)
     if out.kept is not None:
-        after = verify(store, keyring=ring)
+        after = verify(store, keyring=ring, full=True)
         out.verdict = after.verdict
         out.damage += [unlocated(one) for one in _again(after.findings, out)]
     return out
@@ -143,7 +150,7 @@ def _ignored(store: FolderStore, seen: Examined, stage: Path, out: Scrub) -> lis
         damage = Damage(one.code, one.where, None, None, one.message, hint=one.hint)
         out.damage.append(damage)
         path = store.root / ".gitignore"
-        if one.where == ".gitignore" and (path.is_file() or not os.path.lexists(path)):
+        if one.where == ".gitignore" and not path.is_symlink() and path.is_file() | (not path.exists()):
             new = stage / "gitignore"
             new.write_bytes(GITIGNORE)
             old = hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else None
@@ -185,10 +192,23 @@ def _new_keep(store: FolderStore) -> Path:
     return place
 
 
+def check_source(store: FolderStore) -> None:
+    """Refuse what is no copy of evidence; raises ConfigError (CF-SCRUB-008)."""
+    if isinstance(store, BundleStore):
+        raise ConfigError(
+            "a bundle is no copy of evidence: it holds a part, in another form",
+            code="CF-SCRUB-008",
+            where=str(store.root),
+            hint="counterfoil verify tells whether it is damaged; cut it again from the evidence",
+        )
+
+
 def _check_places(
     store: FolderStore, copies: Sequence[FolderStore], keep: str | os.PathLike[str] | None
 ) -> None:
     root = Path(store.uri)
+    for one in (store, *copies):
+        check_source(one)
     for copy in copies:
         place = Path(copy.uri)
         if place == root or root in place.parents or place in root.parents:
@@ -200,9 +220,12 @@ def _check_places(
             )
     if keep is not None:
         place = Path(os.path.realpath(keep))
-        if place == root or root in place.parents:
+        if any(
+            inside == place or inside in place.parents
+            for inside in (root, *(Path(one.uri) for one in copies))
+        ):
             raise ConfigError(
-                "the folder for the originals is inside the evidence",
+                "the folder for the originals is inside the evidence, or inside a mirror",
                 code="CF-SCRUB-002",
                 where=str(place),
                 hint="every byte inside evidence is evidence: name a folder elsewhere",

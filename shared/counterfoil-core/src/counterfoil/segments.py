@@ -63,6 +63,8 @@ LEVEL: Final = 3
 _SLICE: Final = 1024
 BLOCK: Final = 512
 """The least that a disk writes at once."""
+_TRUSTED: Final = 1 << 20
+"""Stored bytes of a chunk that are read without asking whether the file has them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +151,8 @@ def read_chunks(
         stop = offset + CHUNK_HEADER.size + length
         if end is not None and stop > end:
             raise TornChunk("a chunk runs past the end", offset=offset, where=where)
-        stored = file.read(length)
+        # Reading allocates before it looks: a header must not claim a gigabyte that is not there.
+        stored = file.read(length) if length <= _TRUSTED or stop <= _size(file) else b""
         if len(stored) < length:
             raise TornChunk("a chunk is cut", offset=offset, where=where)
         if zlib.crc32(stored, zlib.crc32(head[:12])) != checksum:
@@ -171,6 +174,13 @@ def read_chunks(
         offset = stop
 
 
+def _size(file: BinaryIO) -> int:
+    at = file.tell()
+    size = file.seek(0, 2)
+    file.seek(at)
+    return size
+
+
 def _inflate(stream: Any, stored: bytes, raw_length: int, offset: int, where: str) -> bytes:
     data = bytearray()
     try:
@@ -188,6 +198,8 @@ def _inflate(stream: Any, stored: bytes, raw_length: int, offset: int, where: st
 
 def is_note(data: bytes, start: int) -> bool:
     """Whether a whole, checksummed chunk that holds nothing but a note begins at ``start``."""
+    if start + CHUNK_HEADER.size > len(data):
+        return False
     form, length, raw_length, checksum = CHUNK_HEADER.unpack_from(data, start)
     stop = start + CHUNK_HEADER.size + length
     if form != RAW or data[start + 1 : start + 4] != b"\0\0\0" or length != raw_length or stop > len(data):

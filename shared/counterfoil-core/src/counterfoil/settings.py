@@ -67,7 +67,8 @@ def _from_file() -> dict[str, Any]:
             data = tomllib.loads(path.read_text("utf-8"))
         except (FileNotFoundError, NotADirectoryError):
             continue
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError, RecursionError) as exc:
+        except (ValueError, OSError, RecursionError) as exc:
+            # ValueError: no TOML, no UTF-8, or an integer of more digits than Python reads.
             if name == "pyproject.toml":
                 continue  # somebody else's file: not ours to complain about
             raise ConfigError(

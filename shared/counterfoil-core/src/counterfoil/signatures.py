@@ -112,7 +112,8 @@ class Signatures:
             file.execute(
                 "CREATE TABLE IF NOT EXISTS valid (mark BLOB PRIMARY KEY, run INTEGER) WITHOUT ROWID"
             )
-            file.execute(f"PRAGMA user_version={_FORMAT}")
+            if found == 0:
+                file.execute(f"PRAGMA user_version={_FORMAT}")
         except sqlite3.Error:
             file.close()
             raise

@@ -19,6 +19,7 @@ _REF: Final = re.compile(
     rb'\{"\$ref":\{"media":"((?:[^"\\]++|\\.)*+)","sha256":"([0-9a-f]{64})","size":([0-9]{1,20})\}\}'
 )
 """A reference in a composite, which is canonical JSON: there it reads just so, and no string holds a bare quote."""
+_DIGEST: Final = re.compile("[0-9a-f]{64}")
 _PREVIOUS: Final = re.compile(rb',"n":[0-9]{1,20},"parent":"([0-9a-f]{64})?"\}\Z')
 """How a node of a message list ends: with the one before it, if there is one."""
 _LACKING_MAX: Final = 256
@@ -137,10 +138,8 @@ class Stored:
 
     def knows(self, digest: str) -> bool:
         """Whether a record or statement of this digest has passed by."""
-        try:
-            return bytes.fromhex(digest) in self._digests
-        except ValueError:
-            return False
+        # `fromhex` alone would take spaces and capitals too, which no writer and no other reader takes.
+        return _DIGEST.fullmatch(digest) is not None and bytes.fromhex(digest) in self._digests
 
     def add(self, digest: str) -> None:
         """Note a record's or statement's digest."""

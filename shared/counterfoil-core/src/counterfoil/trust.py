@@ -159,7 +159,8 @@ def read(source: str | os.PathLike[str] | bytes | Policy) -> Policy:
     try:
         return parse(data)
     except TrustError as exc:
-        raise TrustError(exc.message, code=exc.code, where=exc.where or where, hint=exc.hint) from exc
+        place = f"{where} {exc.where}" if exc.where else where
+        raise TrustError(exc.message, code=exc.code, where=place, hint=exc.hint) from exc
 
 
 def load(

@@ -8,23 +8,49 @@ Adapters add exact forms for their framework's types with :func:`register`.
 
 from __future__ import annotations
 
-import sys
 import threading
 from collections.abc import Callable
 from typing import Any, Final, Protocol, TypeVar
 
-from counterfoil._forms import _PLAIN, MAX_INT, Go, _mro, known_form, type_name
+from counterfoil._forms import Go
+from counterfoil._scalars import MAX_INT, float_form, text_form
+from counterfoil._types import mro, type_name
+from counterfoil._walk import (
+    LONG,
+    MAX_AGAIN,
+    MAX_DEPTH,
+    MAX_NODES,
+    MAX_TEXT,
+    MAX_VOLUME,
+    WIDE,
+    Encoded,
+    Encoder,
+    dispatch,
+    registered,
+    walked,
+)
+from counterfoil.decoding import Form, decode
 
 __all__ = [
+    "LONG",
+    "MAX_AGAIN",
     "MAX_DEPTH",
     "MAX_INT",
     "MAX_NODES",
+    "MAX_TEXT",
+    "MAX_VOLUME",
+    "WIDE",
+    "Encoded",
     "Encoder",
+    "Form",
     "Go",
     "MemoKey",
     "MessageWriter",
     "Parts",
+    "cuts_in",
+    "decode",
     "encode",
+    "encode_counted",
     "fresh_stack",
     "inexact",
     "message_key",
@@ -34,16 +60,6 @@ __all__ = [
 ]
 
 T = TypeVar("T")
-
-MAX_DEPTH: Final = 100
-"""Levels of JSON nesting kept; what lies deeper becomes ``{"$deep": type name}``."""
-MAX_NODES: Final = 1_000_000
-"""Objects and containers visited in one value; what comes after them becomes ``{"$large": type name}``: objects that
-share parts have more paths than parts, and a value of a few of them can have more than could ever be walked."""
-_ADAPTER_LEVELS: Final = 3
-
-Encoder = Callable[[Any, Callable[[object], object]], object]
-"""``encoder(obj, go)`` returns a canonical value; ``go`` encodes a part, at most three JSON levels deep in it."""
 
 MemoKey = Callable[[Any], object]
 """Returns a hashable key equal only for equal canonical values, or None when there is no cheap one."""
@@ -62,8 +78,6 @@ class Parts(Protocol):
 MessageWriter = Callable[[Any, Parts], bytes | None]
 """Writes the reduced form of a plain message directly, or returns None: the encoder takes over."""
 
-_registered: dict[type, tuple[Encoder, MemoKey | None, MessageWriter | None]] = {}
-
 
 def register(
     kind: type, encoder: Encoder, *, key: MemoKey | None = None, writer: MessageWriter | None = None
@@ -73,8 +87,8 @@ def register(
     With ``key`` the form is a message: ``encoder`` returns ``{"$msg": ...}`` and is called once per key; ``writer``
     must give the same bytes as the encoder's value reduced.
     """
-    _registered[kind] = (encoder, key, writer)
-    _dispatch.clear()
+    registered[kind] = (encoder, key, writer)
+    dispatch.clear()
     _messages.clear()
 
 
@@ -90,8 +104,8 @@ def message_writer(kind: type) -> MessageWriter | None:
 
 def _message(kind: type) -> tuple[MemoKey | None, MessageWriter | None]:
     found: tuple[MemoKey | None, MessageWriter | None] = (None, None)
-    for base in reversed(_mro(kind)):
-        for given, entry in _registered.items():
+    for base in reversed(mro(kind)):
+        for given, entry in list(registered.items()):
             if base is given:
                 found = entry[1:]
     if len(_messages) < 10_000:
@@ -106,12 +120,28 @@ def encode(obj: object, *, depth: int = 0) -> Any:
     """Canonical value of any Python object; never raises, never calls the object's own ``__repr__`` or ``__eq__``.
 
     Generators and coroutines are never consumed. A value nested deeper than MAX_DEPTH ends in ``$deep``;
-    ``depth`` tells how many levels stand above ``obj`` already.
+    ``depth`` tells how many levels stand above ``obj`` already. Only KeyboardInterrupt and MemoryError pass.
     """
+    kind = type(obj)
+    if kind is str and len(obj) < LONG:  # type: ignore[arg-type]
+        return text_form(obj)
+    if kind is float:
+        return float_form(obj)
+    if obj is None or kind is bool or (kind is int and -MAX_INT <= obj <= MAX_INT):  # type: ignore[operator]
+        return obj
+    return encode_counted(obj, depth=depth).value
+
+
+def encode_counted(obj: object, *, depth: int = 0) -> Encoded:
+    """``encode(obj)``, how many parts of it were cut because a bound was exceeded (``$deep``, ``$large``), and how much
+    of the bounds it took."""
     try:
-        return _Walk(depth).go(obj)
+        return walked(obj, depth, False)
     except RecursionError:
-        return fresh_stack(lambda: _Walk(depth).go(obj), otherwise=lambda: {"$opaque": type_name(obj)})
+        return fresh_stack(
+            lambda: walked(obj, depth, True),
+            otherwise=lambda: Encoded({"$opaque": type_name(obj)}, 0, False, 1, 1, 0),
+        )
 
 
 def fresh_stack(work: Callable[[], T], *, otherwise: Callable[[], T]) -> T:
@@ -143,11 +173,20 @@ def fresh_stack(work: Callable[[], T], *, otherwise: Callable[[], T]) -> T:
 
 def inexact(value: object) -> bool:
     """Whether a canonical value stands for something it does not hold: cut, opaque or redacted parts."""
+    return _any(value, _INEXACT)
+
+
+def cuts_in(reduced: bytes) -> int:
+    """How many cut parts stand in the RFC 8785 text of a value (inside a string the quotes are escaped)."""
+    return reduced.count(b'{"$deep":') + reduced.count(b'{"$large":')
+
+
+def _any(value: object, tags: frozenset[str]) -> bool:
     stack = [value]
     while stack:
         node = stack.pop()
         if type(node) is dict:
-            if not _INEXACT.isdisjoint(node):
+            if not tags.isdisjoint(node):
                 return True
             stack.extend(node.values())
         elif type(node) is list:
@@ -156,70 +195,3 @@ def inexact(value: object) -> bool:
 
 
 _INEXACT: Final = frozenset({"$deep", "$large", "$opaque", "$redacted"})
-
-
-class _Walk:
-    """One traversal: remembers the containers on the path, so that cycles are named and not followed."""
-
-    __slots__ = ("depth", "left", "path")
-
-    def __init__(self, depth: int) -> None:
-        self.path: list[int] = []
-        self.depth = depth - 1
-        self.left = MAX_NODES
-
-    def go(self, obj: object, levels: int = 1) -> object:
-        """Encode a part that stands ``levels`` JSON levels below the object whose part it is."""
-        kind = type(obj)
-        plain = _PLAIN.get(id(kind))
-        if plain is not None:
-            return plain(obj)
-        depth = self.depth + levels
-        if depth >= MAX_DEPTH:
-            return {"$deep": type_name(obj)}
-        mark = id(obj)
-        if mark in self.path:
-            return {"$cycle": len(self.path) - self.path.index(mark)}
-        if self.left <= 0:
-            return {"$large": type_name(obj)}
-        self.left -= 1
-        self.path.append(mark)
-        above, self.depth = self.depth, depth
-        try:
-            found = _dispatch.get(id(kind)) or _encoder_for(kind)
-            return found[1](obj, self.inside if found[2] else self.go)
-        except (RecursionError, KeyboardInterrupt):
-            raise
-        except BaseException:
-            # A foreign object's attribute or iteration failed, with whatever it raised: its type is still told.
-            return {"$opaque": type_name(obj)}
-        finally:
-            self.path.pop()
-            self.depth = above
-
-    def inside(self, obj: object) -> object:
-        """As ``go``, for the encoders of adapters, which do not tell how deep a part stands."""
-        return self.go(obj, _ADAPTER_LEVELS)
-
-
-_dispatch: dict[int, tuple[type, Any, bool]] = {}
-"""Encoder by the type's identity (the type is kept, so that its id stays its own), and whether an adapter gave it."""
-
-
-def _encoder_for(kind: type) -> tuple[type, Any, bool]:
-    found = (kind, *_choose(kind))
-    if len(_dispatch) < 10_000:
-        _dispatch[id(kind)] = found
-    return found
-
-
-def _choose(kind: type) -> tuple[Any, bool]:
-    for base in _mro(kind):
-        for given, entry in _registered.items():
-            if base is given:
-                return entry[0], True
-    return known_form(kind), False
-
-
-# Recursion of one container level takes four frames; the interpreter's default limit leaves room for MAX_DEPTH.
-assert MAX_DEPTH * 6 < max(sys.getrecursionlimit(), 1000)

@@ -16,6 +16,7 @@ from counterfoil import keys, trust
 from counterfoil.bundles.store import BundleStore
 from counterfoil.bundles.verifying import verify_bundle
 from counterfoil.checks import LogCheck
+from counterfoil.choosing import moved_with
 from counterfoil.continuing import Continuation, continues, parse_checkpoint
 from counterfoil.dsse import Check
 from counterfoil.errors import CounterfoilError, StoreError
@@ -28,7 +29,7 @@ from counterfoil.trust import Policy
 from counterfoil.trust_checks import Heads, Shared
 from counterfoil.views import run_of
 
-__all__ = ["EXIT_CODES", "Examined", "Finding", "Judging", "Verdict", "Verification", "examine", "verify"]
+__all__ = ["EXIT_CODES", "Examined", "Finding", "Judging", "Verdict", "Verification", "settled", "verify"]
 
 _AGAIN: Final = 3
 """Times that evidence is read again because somebody wrote to it meanwhile."""
@@ -55,22 +56,15 @@ def verify(
         parse_checkpoint(note)
     reader = read(evidence)
     ring = keyring if isinstance(keyring, keys.Keyring) else keys.Keyring.load(keyring)
-    if isinstance(reader.store, BundleStore):
-        return verify_bundle(reader.store.root, ring)
     with contextlib.nullcontext() if full else Signatures() as known:
         judging = Judging(ring, check=None if known is None else known.check)
         if policy is not None:
             judging.believe(policy)
-        before = _picture(reader.store)
-        out = examine(reader.store, judging, run, checkpoints).result
-        for _ in range(_AGAIN):
-            after = _picture(reader.store)
-            if out.verdict == "intact" or after == before:
-                break
-            # Somebody records meanwhile, and what was read first does not fit what was read last.
-            before = after
-            out = examine(reader.store, judging, run, checkpoints).result
-    return out
+        if isinstance(reader.store, BundleStore):
+            out = Verification()
+            verify_bundle(reader.store.root, judging.ring, out, shared=judging.begin(out), kept=checkpoints)
+            return out
+        return settled(reader.store, judging, run, checkpoints).result
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +99,22 @@ class Judging:
         """What the checks of all logs share in one pass."""
         out.findings += self.doubts
         return Shared(Heads(), self.policy, self.check)
+
+
+def settled(
+    store: FolderStore, judging: Judging, run: str | None = None, kept: Sequence[bytes | str] = ()
+) -> Examined:
+    """``examine``, again where it found something while somebody was writing."""
+    before = _picture(store)
+    seen = examine(store, judging, run, kept)
+    for _ in range(_AGAIN):
+        after = _picture(store)
+        if seen.result.verdict == "intact" or after == before:
+            break
+        # Somebody records meanwhile, and what was read first does not fit what was read last.
+        before = after
+        seen = examine(store, judging, run, kept)
+    return seen
 
 
 def examine(
@@ -224,14 +234,10 @@ def _absent(
 ) -> Iterator[Finding]:
     if partial:
         return
-    # Logs that stand here were written in a place that is no longer theirs: it was moved here, with all that was in it.
-    moved = {head.evidence for origin, head in heads.items() if origin.rpartition("/")[2] in names} - {""}
+    moved = moved_with(store, heads)
     for origin, head in sorted(heads.items()):
         name = origin.rpartition("/")[2]
-        if name in names:
-            continue
-        elsewhere = head.evidence in moved and not os.path.lexists(os.path.join(head.evidence, name))
-        if head.evidence in store.names or elsewhere:
+        if name not in names and (head.evidence in store.names or head in moved):
             entries = "1 entry" if head.size == 1 else f"{head.size} entries"
             yield Finding(
                 "CF-VERIFY-003",

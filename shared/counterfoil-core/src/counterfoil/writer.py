@@ -249,7 +249,7 @@ class Writer(Appender):
         ):
             if number:
                 content = {"name": name, "op": "loss", "phase": "point"}
-                body = records.build(content, {"at": time.time_ns() // 1000, "count": number})
+                body = records.build(content, {"at": records.now(), "count": number})
                 self._items.append((ENTRY, body))
                 self._written -= len(body)  # nobody put it in
 

@@ -173,6 +173,25 @@ def test_scrub(cli: Any, desk: Any, tmp_path: Path) -> None:
     assert cli("scrub", copy).returncode == 0
 
 
+def test_a_bundle_is_named_where_evidence_is_meant(cli: Any, desk: Any, tmp_path: Path) -> None:
+    file = tmp_path / "run.bundle"
+    assert cli("bundle", desk.evidence, "--run", "1", "--output", file).returncode == 0
+    for words, code in (
+        (["scrub", file], "CF-SCRUB-008"),
+        (["scrub", desk.evidence, "--mirror", file], "CF-SCRUB-008"),
+        (["export", file, "--tlog", tmp_path / "out"], "CF-EXPORT-008"),
+    ):
+        done = cli(*words)
+        assert (done.returncode, done.stderr.split()[1]) == (2, code)
+
+
+def test_scrub_of_an_empty_folder(newcomer: Any, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    done = newcomer("scrub", tmp_path / "empty")
+    assert (done.returncode, done.stdout, done.stderr.split()[1]) == (2, "", "CF-CLI-007")
+    assert newcomer("scrub", tmp_path / "nowhere").stderr.split()[1] == "CF-STORE-002"
+
+
 def test_scrub_json(cli: Any, desk: Any, tmp_path: Path) -> None:
     copy = desk.copy(tmp_path / "copy")
     clean = cli.json("scrub", copy)

@@ -24,6 +24,7 @@ from counterfoil.errors import BundleError, StoreError
 from counterfoil.findings import Verification
 from counterfoil.stores import FolderStore
 from counterfoil.stores.folder import store_error
+from counterfoil.trust_checks import Heads, Shared
 
 __all__ = ["Cut", "bundle"]
 
@@ -99,7 +100,8 @@ def bundle(
     with _beside(target) as (file, temporary):
         cutter.write(file, ring if with_keys else None)
         file.flush()
-        verified = verify_bundle(temporary, ring)
+        verified = Verification()
+        verify_bundle(temporary, ring, verified, shared=Shared(Heads()))
         if verified.verdict == "broken" and not force:
             first = next(one for one in verified.findings if one.verdict == "broken")
             raise BundleError(

@@ -44,7 +44,7 @@ Read = Callable[[Reference], bytes]
 
 @dataclass(slots=True)
 class Facts:
-    """One entry. ``kind`` is a record's op or ``handoff``, ``receipt``, ``binding``, ``statement``, ``unknown``."""
+    """One entry. ``kind`` is record, handoff, receipt, binding, statement (of no known form) or unknown (version)."""
 
     log: str
     index: int
@@ -52,6 +52,7 @@ class Facts:
     line: int = 0
     offset: int = 0
     digest: bytes = b""
+    op: str = ""
     run: str | None = None
     late: bool = False
     call: str | None = None
@@ -63,11 +64,6 @@ class Facts:
     key: str = ""
     recorded: bool = False
     wanted: bool = False
-
-    @property
-    def signed(self) -> bool:
-        """Whether it is a statement that could be read, and no record."""
-        return self.kind in ("handoff", "receipt", "binding")
 
 
 def facts_of(entry: Entry, origin: str) -> Facts:
@@ -90,6 +86,8 @@ def facts_of(entry: Entry, origin: str) -> Facts:
         found.recorded = predicate.proof == "recorded"
         sort = SAID if found.recorded else HERE if own else FOREIGN
         found.cites = tuple((bytes.fromhex(one.digest), sort) for one in predicate.parents)
+        if predicate.authority is not None and predicate.authority.grant is not None:
+            found.cites += ((bytes.fromhex(predicate.authority.grant), SAID),)
         if predicate.parentSet is not None:
             found.apart = (_list_of(predicate.parentSet), sort)
     elif isinstance(predicate, statements.Receipt):
@@ -103,7 +101,8 @@ def facts_of(entry: Entry, origin: str) -> Facts:
 
 def _record(entry: Entry, origin: str) -> Facts:
     content, context = entry.body["content"], entry.body["context"]
-    found = Facts(origin, entry.index, entry.op, digest=bytes.fromhex(sha256_hex(entry.body_bytes)))
+    digest = bytes.fromhex(sha256_hex(entry.body_bytes))
+    found = Facts(origin, entry.index, "record", digest=digest, op=entry.op)
     found.run, found.call, found.parent = (_text(context.get(name)) for name in ("run", "call", "parent"))
     found.phase, found.late = _text(content.get("phase")), context.get("late") is True
     parents, received, about = context.get("parents"), context.get("handoffs"), content.get("handoff")
@@ -159,10 +158,9 @@ def heads_of(entry: Entry, read: Read) -> Iterator[CitedHead]:
         return
     predicate = _predicate(entry)
     if isinstance(predicate, statements.Handoff | statements.Receipt):
-        seen = predicate.seen if isinstance(predicate, statements.Handoff) else None
         if predicate.own is not None:
             yield predicate.own.origin, predicate.own.size, predicate.own.root, True
-        for head in seen or []:
+        for head in predicate.seen or []:
             yield head.origin, head.size, head.root, False
 
 

@@ -87,6 +87,8 @@ class Evidence:
                 found.append(facts_of(event, out.origin))
             else:
                 found.append(Facts(out.origin, scan.index - 1, "unknown"))
+        if out.identity is None and found:
+            self.damage.append(Problem("CF-VERIFY-030", name, "the log names no usable key"))
         if out.identity is None or not out.covered:
             return
         self.logs[out.origin] = out
@@ -109,10 +111,14 @@ class Evidence:
             return
         try:
             checkpoint = notes.parse_own_checkpoint(seen.note, notes.vkey(out.origin, out.identity))
-        except CounterfoilError:
+        except CounterfoilError as exc:
+            self.damage.append(Problem(exc.code, f"{out.name} checkpoint at entry {seen.size}", exc.message))
             return
         if (checkpoint.origin, checkpoint.size, checkpoint.root) == (out.origin, seen.size, seen.root):
             out.checkpoints.append((seen.size, seen.note))
+        else:
+            where = f"{out.name} checkpoint at entry {seen.size}"
+            self.damage.append(Problem("CF-VERIFY-050", where, "the checkpoint does not match the entries"))
 
     def read(self, origin: str, reference: Reference) -> bytes:
         """Bytes of a list or note of one log; empty where they are something else, or not there."""

@@ -16,7 +16,7 @@ from counterfoil.errors import CounterfoilError
 from counterfoil.findings import Finding, Verdict
 from counterfoil.statement_checks import UNKNOWN, StatementCheck
 from counterfoil.stored import Stored
-from counterfoil.trust_checks import Heads, Shared
+from counterfoil.trust_checks import Shared
 
 __all__ = ["Judge"]
 
@@ -28,7 +28,9 @@ _CUT: Final = "a process was killed, or the run was going on when the bundle was
 class Judge:
     """One pass over the wanted entries of one log; ``counts`` is there afterwards."""
 
-    def __init__(self, opened: Opened, origin: str, ring: keys.Keyring, head: keys.Head | None) -> None:
+    def __init__(
+        self, opened: Opened, origin: str, ring: keys.Keyring, head: keys.Head | None, shared: Shared
+    ) -> None:
         self.counts = dict.fromkeys(("records", "statements", "runs", "handoffs", "losses", "open"), 0)
         self._opened = opened
         self._origin = origin
@@ -39,7 +41,7 @@ class Judge:
         self._findings: list[Finding] = []
         self._held = Held(opened, origin)
         self._checkpoints: dict[int, str] = {}
-        self._statements = StatementCheck(self._held, ring, self._checkpoints, self._say, Shared(Heads()))
+        self._statements = StatementCheck(self._held, ring, self._checkpoints, self._say, shared)
         self._statements.origin, self._statements.identity = origin, self._log.section.identity
         self._run = opened.contents.asked if opened.contents.kind == "run" else None
         self._open: set[str] = set()
@@ -89,7 +91,7 @@ class Judge:
         else:
             self.counts["statements"] += 1
             self._statements.check(entry, at)
-        ours = facts.kind == "handoff" and (facts.recorded or facts.key == self._log.section.identity.keyid)
+        ours = facts.recorded or facts.key == self._log.section.identity.keyid
         for origin, size, root, own in heads_of(entry, self._held.read):
             log = self._opened.logs.get(origin)
             if log is None or (own and ours and origin == self._origin):

@@ -33,6 +33,7 @@ class Selection:
         self.cited: dict[bytes, int] = {}
         self.sessionless: list[Facts] = []
         self._read = read
+        self._followed: set[tuple[object, ...]] = set()
         self._by_digest: dict[bytes, list[Facts]] = {}
         self._calls: dict[tuple[str, str, str], list[Facts]] = {}
         self._receipts: dict[bytes, list[Facts]] = {}
@@ -48,7 +49,7 @@ class Selection:
             self._receipts.setdefault(facts.about, []).append(facts)
         elif facts.kind == "binding":
             self._bindings.setdefault((facts.log, facts.key), []).append(facts)
-        elif facts.kind == "session":
+        elif facts.op == "session":
             self._sessions.setdefault(facts.log, []).append(facts)
         elif facts.call is not None and facts.run is not None and facts.phase in ("start", "end"):
             self._calls.setdefault((facts.log, facts.run, facts.call), []).append(facts)
@@ -86,7 +87,7 @@ class Selection:
                 one
                 for log in self.spans
                 for one in self.logs[log]
-                if one.kind in _IN_SPAN and self.within(log, one.index)
+                if one.op in _IN_SPAN and self.within(log, one.index)
             ]
         while stack:
             one = stack.pop()
@@ -102,15 +103,16 @@ class Selection:
 
     def _follow(self, one: Facts) -> Iterator[Facts]:
         for digest, sort in self._cited_by(one):
+            if digest not in self.cited:
+                yield from self._by_digest.get(digest, ())
             self.cited[digest] = max(sort, self.cited.get(digest, 0))
-            yield from self._by_digest.get(digest, ())
-        if not one.signed and one.run is not None:
-            if one.call is not None:
+        if one.kind == "record" and one.run is not None:
+            if one.call is not None and self._once("call", one.log, one.run, one.call):
                 yield from self._calls.get((one.log, one.run, one.call), ())
-            if one.parent is not None:
+            if one.parent is not None and self._once("parent", one.log, one.run, one.parent):
                 above = self._calls.get((one.log, one.run, one.parent), ())
                 yield from (call for call in above if call.phase == "start")
-        if one.kind == "handoff":
+        if one.kind == "handoff" and self._once("receipts", one.digest):
             yield from self._receipts.get(one.digest, ())
         session = _last(self._sessions.get(one.log, []), one.index)
         if session is None:
@@ -121,6 +123,13 @@ class Selection:
             binding = _last(self._bindings.get((one.log, one.key), []), one.index)
             if binding is not None and binding.index > session.index:
                 yield binding
+
+    def _once(self, *what: object) -> bool:
+        """Whether this is asked for the first time: many entries may cite what many entries are."""
+        if what in self._followed:
+            return False
+        self._followed.add(what)
+        return True
 
     def _cited_by(self, one: Facts) -> Iterator[Cited]:
         yield from one.cites

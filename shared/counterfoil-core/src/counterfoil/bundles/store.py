@@ -38,6 +38,15 @@ class BundleStore(FolderStore):
         """Bytes of the file."""
         return os.stat(self.root).st_size
 
+    def asked_run(self) -> str | None:
+        """The run that the bundle says it was asked for; None for a handoff."""
+        with open_bundle(self.root) as file:
+            lines = Scanner(file, 0)
+            lines.raw()
+            asked = (lines.next() or {}).get("asked")
+        run = asked.get("run") if type(asked) is dict else None
+        return run if type(run) is str else None
+
     def events(self, log: str) -> Iterator[Event]:
         """Entries of one log; all blobs come with the first log, for they are the bundle's. Then what is wrong."""
         first = ""

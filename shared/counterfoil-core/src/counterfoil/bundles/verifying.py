@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from typing import Final
 
 from counterfoil import keys
@@ -11,21 +12,32 @@ from counterfoil.bundles.facts import FOREIGN, HERE
 from counterfoil.bundles.form import open_bundle
 from counterfoil.bundles.judging import Judge
 from counterfoil.bundles.opened import Opened
+from counterfoil.continuing import parse_checkpoint
 from counterfoil.errors import BundleError, CounterfoilError
 from counterfoil.findings import Finding, Verdict, Verification
+from counterfoil.notes import vkey
+from counterfoil.trust_checks import Shared
 
 __all__ = ["verify_bundle"]
 
 _LATER: Final = "CF-BUNDLE-001"
 
 
-def verify_bundle(path: str | os.PathLike[str], ring: keys.Keyring) -> Verification:
-    """The verdict on a bundle, by the keys of ``ring``; never raises for what it finds in it.
+def verify_bundle(
+    path: str | os.PathLike[str],
+    ring: keys.Keyring,
+    out: Verification,
+    *,
+    shared: Shared,
+    kept: Sequence[bytes | str] = (),
+) -> None:
+    """Put into ``out`` what is to be said of a bundle, by the keys of ``ring``; never raises for what it finds in it.
+
+    ``shared`` carries the trust policy, if there is one; ``kept`` are checkpoints kept elsewhere.
 
     Raises:
-        StoreError: CF-STORE-001, 006: the file cannot be read.
+        StoreError: CF-STORE-001, 006: the file cannot be read. NoteError: one of ``kept`` is no checkpoint.
     """
-    out = Verification()
     with open_bundle(path) as file:
         try:
             opened = Opened(file)
@@ -33,12 +45,14 @@ def verify_bundle(path: str | os.PathLike[str], ring: keys.Keyring) -> Verificat
         except BundleError as exc:
             verdict: Verdict = "cannot-tell" if exc.code == _LATER else "broken"
             out.findings.append(Finding(exc.code, exc.where or "", exc.message, exc.hint or "", verdict))
-            return out
-        _judge(opened, ring, out)
-    return out
+            return
+        _judge(opened, ring, out, shared)
+        for note in kept:
+            found = _continued(opened, note)
+            out.findings += [found] if found is not None else []
 
 
-def _judge(opened: Opened, ring: keys.Keyring, out: Verification) -> None:
+def _judge(opened: Opened, ring: keys.Keyring, out: Verification, shared: Shared) -> None:
     heads: dict[str, keys.Head] = {}
     try:
         heads = keys.remembered_heads()
@@ -46,10 +60,12 @@ def _judge(opened: Opened, ring: keys.Keyring, out: Verification) -> None:
         out.findings.append(Finding(exc.code, exc.where or "", exc.message, exc.hint or "", "cannot-tell"))
     carried = Carrying(ring, [one.public for one in opened.keys])
     for origin in opened.logs:
-        judge = Judge(opened, origin, carried, heads.get(origin))
+        judge = Judge(opened, origin, carried, heads.get(origin), shared)
         out.findings += judge.run()
         for key, count in judge.counts.items():
             out.counts[key] += count
+    # What is cited of logs in the bundle was judged entry by entry; what a peer says of its own log elsewhere was not.
+    out.findings += [one for one in shared.heads.findings({}) if one.code == "CF-TRUST-042"]
     out.counts["logs"] = len(opened.logs)
     out.counts["blobs"] = len(opened.graph.blobs)
     asked = opened.contents
@@ -76,6 +92,29 @@ def _judge(opened: Opened, ring: keys.Keyring, out: Verification) -> None:
         message = f"the ancestry goes on in somebody else's evidence ({foreign} digests)"
         hint = "ask for a bundle of theirs"
         out.notes.append(Finding("CF-BUNDLE-025", where, message, hint, "intact"))
+
+
+def _continued(opened: Opened, data: bytes | str) -> Finding | None:
+    """What a kept checkpoint says against the bundle: it shows the roots of its heads only, and no others."""
+    note, checkpoint = parse_checkpoint(data)
+    log = opened.logs.get(checkpoint.origin)
+    if log is None:
+        message, hint = "the log of a kept checkpoint is not here", "name the evidence that holds it"
+        return Finding("CF-VERIFY-007", checkpoint.origin, message, hint)
+    try:
+        note.verify((vkey(checkpoint.origin, log.section.identity),))
+    except CounterfoilError as exc:
+        message, hint = f"the checkpoint does not count: {exc.message}", "get the note again from who kept it"
+        return Finding(exc.code, checkpoint.origin, message, hint, "cannot-tell")
+    root = log.heads.get(checkpoint.size)
+    if root is None:
+        message = "a bundle does not show whether its log continues this checkpoint"
+        hint = "verify the evidence it was cut from"
+        return Finding("CF-BUNDLE-027", checkpoint.origin, message, hint, "cannot-tell")
+    if root != checkpoint.root.hex():
+        message = "the log does not continue a kept checkpoint"
+        return Finding("CF-VERIFY-008", checkpoint.origin, message, "keep both: they prove two histories")
+    return None
 
 
 class Carrying(keys.Keyring):

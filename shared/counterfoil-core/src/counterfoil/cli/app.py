@@ -12,6 +12,7 @@ from counterfoil._version import __version__
 from counterfoil.cli import (
     bundle,
     demo,
+    diff,
     digest,
     doctor,
     environment,
@@ -87,6 +88,7 @@ def _build() -> typer.Typer:
     app.command("graph")(graph.graph)
     app.command("handoffs")(handoffs.handoffs)
     app.command("bundle")(bundle.bundle)
+    app.command("diff")(diff.diff)
     app.command("digest")(digest.digest)
     app.command("doctor")(doctor.doctor)
     app.command("environment")(environment.environment)

@@ -51,7 +51,7 @@ def bundle(
     evidence: Evidence = None,
     debug: Debug = False,
 ) -> int:
-    """Cut one run, or one handoff, with all it follows from into one file.
+    """Cut one run or handoff, with its ancestry, into one file.
 
     \b
     Examples:

@@ -54,6 +54,7 @@ def export(
     Exit codes: 0 exported, 3 broken, 4 exported but incomplete, 5 exported but the key is not pinned here, 2 usage.
     """
     source = open_source(evidence_path(e, evidence))
+    exporting.check_source(source.store)
     names = source.logs() if log is None else [_choose(source.logs(), log)]
     watched = WatchedStore(source.store.root)
     try:

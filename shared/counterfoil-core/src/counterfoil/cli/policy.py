@@ -36,7 +36,7 @@ To = Annotated[
 
 
 def policy(context: typer.Context, debug: Debug = False) -> int:
-    """Say which keys speak for which agent, and who may hand what to whom.
+    """Say which keys speak for whom, and who may hand to whom.
 
     \b
     Examples:
@@ -62,14 +62,15 @@ def init(
     json: Json = False,
     debug: Debug = False,
 ) -> int:
-    """Write a draft: you as admin, your key and the pinned ones as keys that speak for every agent.
+    """Write a draft from your key and those you pinned.
 
     \b
     Examples:
       counterfoil policy init
       counterfoil policy init team.draft.json --name team
 
-    Edit the draft, then sign it. Makes an identity if you have none. Nothing is overwritten.
+    You are its admin, and each key speaks for every agent: edit it, then sign it. Makes an identity if you
+    have none. Nothing is overwritten.
     """
     own = keys.load_or_create_identity()
     known = {own.keyid: own.spki} | {
@@ -114,7 +115,7 @@ def init(
 
 
 def sign(file: File, to: To = SIGNED, json: Json = False, debug: Debug = False) -> int:
-    """Sign a draft, or add your signature to a policy that others signed.
+    """Sign a draft, or sign a policy too that others signed.
 
     \b
     Examples:
@@ -159,14 +160,14 @@ def allow(
     json: Json = False,
     debug: Debug = False,
 ) -> int:
-    """Permit handoffs from one agent to another, in the next version of a policy, signed by you.
+    """Permit handoffs from one agent to another.
 
     \b
     Examples:
       counterfoil policy allow planner coder
       counterfoil policy allow planner 'team/*' --can repo:read --can 'repo:write:tests/*' --depth 1
 
-    The first edge makes the policy deny what no edge permits.
+    Makes the next version of the policy, signed by you. The first edge makes it deny what no edge permits.
     """
     place = _place(file)
     old = trust.read(place)
@@ -221,12 +222,13 @@ def show(file: Maybe = None, json: Json = False, debug: Debug = False) -> int:
 
 
 def check(file: Maybe = None, json: Json = False, debug: Debug = False) -> int:
-    """Say whether this machine believes a policy, and remember it if so.
+    """Say whether this machine believes a policy.
 
     \b
     Examples:
       counterfoil policy check policy.json
 
+    One that is believed is remembered: older versions are not believed from then on.
     Exit codes: 0 believed, 3 no policy, 5 not believed.
     """
     found: trust.Policy | None = None

@@ -10,8 +10,9 @@ import typer
 from counterfoil.cli import output
 from counterfoil.cli.options import Debug, E, Evidence, Json, evidence_path
 from counterfoil.cli.progress import WatchedStore
+from counterfoil.errors import ConfigError
 from counterfoil.reader import read
-from counterfoil.scrubbing import Damage, Scrub
+from counterfoil.scrubbing import Damage, Scrub, check_source
 from counterfoil.scrubbing import scrub as scrub_evidence
 
 __all__ = ["scrub"]
@@ -67,11 +68,19 @@ def scrub(
     Exit codes: 0 clean, 1 found and repaired, or to be repaired, 3 damage remains, 2 usage.
     """
     store = read(evidence_path(e, evidence)).store
+    check_source(store)
     watched = WatchedStore(store.root)
     try:
         done = scrub_evidence(watched, mirrors=mirror or (), repair=repair, keep=keep)
     finally:
         watched.done()
+    if [one.code for one in done.damage] == ["CF-VERIFY-001"]:
+        raise ConfigError(
+            "there is no log in this evidence, and none is remembered",
+            code="CF-CLI-007",
+            where=done.evidence,
+            hint="name the folder that a run wrote",
+        )
     if json:
         output.out(output.json_text(_members(done), indent=2))
         return _EXIT[done.result]

@@ -236,7 +236,9 @@ class FolderStore:
         """In place, so that a kill leaves no other file; what a killed process began is completed before any log is."""
         fd = os.open(path, os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o600)
         try:
-            if GITIGNORE.startswith(os.pread(fd, 64, 0)):
+            if GITIGNORE.startswith(
+                os.pread(fd, 64, 0).rstrip(b"\0")
+            ):  # zeros: the power failed before it was synced
                 os.pwrite(fd, GITIGNORE, 0)
                 os.fsync(fd)
         finally:
