@@ -1,8 +1,8 @@
 """One JSON value has one byte form (RFC 8785), so that its SHA-256 names it.
 
-``rfc8785`` is the definition. Values without floats take a guarded fast path through orjson that gives the
-same bytes; it is tried against known answers at import and switched off on any difference
-(``fast_path_enabled``).
+``rfc8785`` is the definition. Plain values take a guarded fast path through orjson that gives the same bytes; it is
+tried against known answers at import and switched off on any difference (``fast_path_enabled``). A value must not
+change while it is written: another thread's change may be in the bytes, or in them by half.
 
 Two rules are stricter than ``rfc8785``, so that the outcome never depends on the caller's stack or on a
 ``str`` subclass: nesting beyond ``MAX_DEPTH_WRITE`` and two keys with equal text are refused.

@@ -22,6 +22,8 @@ __all__ = ["Chosen", "choose", "is_live", "lock_log", "moved_with", "unlock"]
 
 _TRIES: Final = 4
 _PAUSE: Final = 0.002
+_SETTLED: Final = 3600.0
+"""Seconds after which the kernel has written a file: there may be many logs, and a sync of each takes its time."""
 
 
 @dataclass(slots=True)
@@ -74,7 +76,7 @@ def choose(store: FolderStore, identity: keys.SigningKey) -> Chosen:
                     continue
                 for held in locks:
                     unlock(held)
-        if scan.last_note is not None and _stored(store, scan):
+        if scan.last_note is not None and _stored(store, scan, settled=_SETTLED):
             others.append((name, scan.last_note))
     if chosen is not None:
         return chosen
@@ -147,11 +149,11 @@ def _continues(store: FolderStore, scan: log.LogScan, head: keys.Head | None) ->
     return scan.segment < 0 or _stored(store, scan)
 
 
-def _stored(store: FolderStore, scan: log.LogScan) -> bool:
+def _stored(store: FolderStore, scan: log.LogScan, *, settled: float | None = None) -> bool:
     """Put the segments that a log's end was read from on disk; False where that fails."""
     try:
         for number in {*scan.suspects, scan.noted, scan.segment} - {-1}:
-            store.sync(scan.log, number)
+            store.sync(scan.log, number, settled=settled)
     except OSError:
         return False
     return True

@@ -45,7 +45,9 @@ class LogScan(SegmentScan):
     def events(self) -> Iterator[Event]:
         """Entries, blobs, checkpoints and problems in file order; stops at the first problem that breaks the chain."""
         if told := getattr(self.store, "events", None):
-            yield from told(self.log)  # a place without segments tells what it holds by itself
+            for event in told(self.log):  # a place without segments tells what it holds by itself
+                self.covered = event.size if isinstance(event, CheckpointSeen) else self.covered
+                yield event
             return
         for step in self.plan():
             yield from self.read(step)

@@ -11,6 +11,7 @@ import fcntl
 import os
 import re
 import stat
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO, Final
@@ -184,14 +185,17 @@ class FolderStore:
             pass
         return fd
 
-    def sync(self, log: str, number: int, *, reread: bool = False) -> None:
+    def sync(self, log: str, number: int, *, reread: bool = False, settled: float | None = None) -> None:
         """Put a segment as it is now on disk, with its name: what another process wrote may be in memory only.
 
         With ``reread`` what the disk did not take of an earlier write is dropped from memory, so that reading the file
-        again tells what is stored. Raises OSError.
+        again tells what is stored. A file that nobody wrote to for ``settled`` seconds is there
+        already. Raises OSError.
         """
         path = self.root / self.segment_name(log, number)
         with _open_regular(path) as file:
+            if settled is not None and time.time() - os.fstat(file.fileno()).st_mtime > settled:
+                return
             try:
                 os.fsync(file.fileno())
             except OSError as exc:
