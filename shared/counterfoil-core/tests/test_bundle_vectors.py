@@ -122,12 +122,15 @@ OF_ENTRIES = {"CF-DSSE-010", "CF-DSSE-011"} | {
     f"CF-VERIFY-0{number}" for number in (10, 11, 42, 44, 45, 46, 47)
 }
 """What is said of a handoff or run that can be asked for: a statement that cannot be read, or a binding, cannot."""
+GAPS = {"a parent of a record that is not there", "parents that are no list"}
+"""A bundle holds a part of a log: that a record's parent is not in it is a gap of its ancestry, told as such."""
 FORGED = [
     case
     for case in LOGS["cases"]
     if len(case["findings"]) == 1
     and case["findings"][0] in OF_ENTRIES
     and not case["name"].startswith("a binding")
+    and case["name"] not in GAPS
 ]
 
 

@@ -56,7 +56,7 @@ class SideBySide:
         self._threads = ThreadPoolExecutor(jobs, thread_name_prefix="counterfoil-verify")
         self._local = threading.local()
         self._children: list[subprocess.Popen[bytes]] = []
-        self._ahead: deque[tuple[str, Step, Future[bytes | None]]] = deque()
+        self._ahead: deque[tuple[str, Step, Future[bytearray | None]]] = deque()
         self._steps = self._all_steps()
         self._keys: dict[str, dict[str, bytes]] = {}
 
@@ -87,6 +87,7 @@ class SideBySide:
                 self._keys[name].update(part.keys)
             self._fill()
             yield step, part
+            del part, future  # before the next one is unpacked
         self._keys.pop(name, None)
 
     def skip(self, name: str) -> None:
@@ -97,7 +98,7 @@ class SideBySide:
 
     def _fill(self) -> None:
         """Keep a few tasks ahead, so that no process waits and few results do."""
-        while len(self._ahead) <= self._jobs:
+        while len(self._ahead) < self._jobs:
             found = next(self._steps, None)
             if found is None:
                 return
@@ -118,7 +119,7 @@ class SideBySide:
 
     # -- processes ----------------------------------------------------------------------------------------------------
 
-    def _ask(self, task: Task) -> bytes | None:
+    def _ask(self, task: Task) -> bytearray | None:
         """On a thread of the pool: what its process says about a segment, packed as long as it is not looked at."""
         try:
             child = self._child()
@@ -163,7 +164,7 @@ def serve() -> None:
             _write(results, pickle.dumps(check_part(task), pickle.HIGHEST_PROTOCOL))
 
 
-def _part(packed: bytes | None) -> Part | None:
+def _part(packed: bytearray | None) -> Part | None:
     try:
         found = None if packed is None else pickle.loads(packed)  # noqa: S301 - from a process of ours
     except (pickle.UnpicklingError, EOFError):
@@ -177,12 +178,15 @@ def _write(file: BinaryIO, data: bytes) -> None:
     file.flush()
 
 
-def _read(file: BinaryIO) -> bytes:
+def _read(file: BinaryIO) -> bytearray:
     head = file.read(_LENGTH.size)
     if len(head) < _LENGTH.size:
         raise EOFError
-    length = int(_LENGTH.unpack(head)[0])
-    data = file.read(length)
-    if len(data) < length:
-        raise EOFError
+    data = bytearray(_LENGTH.unpack(head)[0])  # in place: reading that much otherwise takes it twice
+    view = memoryview(data)
+    while view:
+        got = file.readinto(view)  # type: ignore[attr-defined]
+        if not got:
+            raise EOFError
+        view = view[got:]
     return data

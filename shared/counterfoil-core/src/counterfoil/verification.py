@@ -208,6 +208,7 @@ def _judged(
                         check.take(event)
                 elif watch is not None:
                     watch(part.state.good)
+                del part  # before the next one is unpacked
                 if check.scan.broken:
                     ahead.skip(name)
                     break

@@ -205,10 +205,10 @@ class Held(Stored):
     """What a bundle holds, as the checks of statements ask for it: blobs all along, digests as they pass by."""
 
     def __init__(self, opened: Opened, origin: str) -> None:
+        super().__init__(None, "")
         self._opened = opened
         self._origin = origin
         self._graph: BlobGraph = opened.graph
-        self._digests: set[bytes] = set()
 
     def __len__(self) -> int:
         return len(self._graph.blobs)

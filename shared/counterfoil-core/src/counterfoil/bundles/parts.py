@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import codecs
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from counterfoil.digest import MEDIA_FOLD, MEDIA_JSON, Reference
-from counterfoil.shapes import NODE_END, REFERENCE
+from counterfoil.digest import MEDIA_FOLD, MEDIA_JSON, MEDIA_TEXT, Reference
+from counterfoil.shapes import NODE_END, REFERENCE, Shape, shape_of
 
 __all__ = ["BlobGraph", "Finder", "Held", "Part", "part_of"]
 
 PLAIN: Final = 0
 AS_VALUE: Final = 1
 AS_FOLD: Final = 2
+AS_TEXT: Final = 3
 ANY_SIZE: Final = -1
 """Size in the reference to the node before, which a node of a message list does not tell."""
 _BEGIN: Final = b'{"$ref":{"media":"'
@@ -22,7 +24,7 @@ BAD_NODE: Final = b"?"
 """In place of the digest of the node before, where a node of a message list does not end as one."""
 
 Part = tuple[bytes, int, int]
-"""Digest, size (or ``ANY_SIZE``), and as what it is cited: ``PLAIN``, ``AS_VALUE`` or ``AS_FOLD``."""
+"""Digest, size (or ``ANY_SIZE``), and as what it is cited: ``PLAIN``, ``AS_VALUE``, ``AS_FOLD``, ``AS_TEXT``."""
 
 
 def part_of(ref: Reference) -> Part:
@@ -31,11 +33,19 @@ def part_of(ref: Reference) -> Part:
 
 
 def _form(media: str) -> int:
-    return AS_VALUE if media == MEDIA_JSON else AS_FOLD if media == MEDIA_FOLD else PLAIN
+    return _FORMS.get(media, PLAIN)
+
+
+_FORMS: Final = {MEDIA_JSON: AS_VALUE, MEDIA_FOLD: AS_FOLD, MEDIA_TEXT: AS_TEXT}
+_VALUE_MAX: Final = 64 << 20
+"""Bytes of a blob that is looked at as a value; a longer one is none here."""
 
 
 class Finder:
-    """Finds the references in one blob whose bytes come in pieces; nothing but an unfinished reference is kept."""
+    """Finds the references in one blob whose bytes come in pieces, and whether the whole is a text or a stored value.
+
+    Kept are an unfinished reference and what may be a value.
+    """
 
     def __init__(self) -> None:
         self.parts: list[Part] = []
@@ -44,9 +54,12 @@ class Finder:
         self._left = b""
         self._rescan = 0
         self._end = b""
+        self._all: bytearray | None = bytearray()
+        self._text: codecs.IncrementalDecoder | None = codecs.getincrementaldecoder("utf-8")()
 
     def feed(self, piece: bytes) -> None:
         """Take the next piece."""
+        self._look(piece)
         if self._composite is None and piece:
             self._composite = piece[:1] in (b"{", b"[")
         if not self._composite:
@@ -56,6 +69,18 @@ class Finder:
         # A reference that goes on and on is looked at again only when it has doubled: no text costs a square.
         if len(self._left) >= self._rescan:
             self._find()
+
+    def _look(self, piece: bytes, *, final: bool = False) -> None:
+        if self._text is not None:
+            try:
+                self._text.decode(piece, final)
+            except UnicodeDecodeError:
+                self._text = None
+        if self._all is not None:
+            self._all += piece
+            short = len(self._all) <= 32
+            if not short and (self._all[0] not in b"{[" or len(self._all) > _VALUE_MAX):
+                self._all = None
 
     def _find(self) -> None:
         end = 0
@@ -71,7 +96,9 @@ class Finder:
 
     def done(self, head: bytes) -> Held:
         """What is known of the whole blob, which began with ``head``; its size is not."""
-        held = Held()
+        self._look(b"", final=True)
+        held = Held(text=self._text is not None)
+        held.shape = None if self._all is None else shape_of(bytes(self._all))
         if self._composite:
             self._find()
             held.parts = tuple(dict.fromkeys(self.parts))
@@ -93,6 +120,8 @@ class Held:
     offset: int = 0
     parts: tuple[Part, ...] = ()
     before: bytes | None = None
+    text: bool = False
+    shape: Shape | None = None
 
 
 class BlobGraph:
@@ -144,10 +173,19 @@ class BlobGraph:
     def _parts(self, digest: bytes, form: int) -> tuple[Part, ...] | None:
         """Parts of a blob that is there, as what it is cited; None where it cannot be that."""
         held = self.blobs[digest]
-        if form == PLAIN:
-            return ()
-        if form == AS_VALUE or held.before is None:
+        if form in (PLAIN, AS_TEXT):
+            return () if form == PLAIN or held.text else None
+        if held.shape is None:
+            return None
+        if form == AS_VALUE:
             return held.parts
+        number, parent = held.shape
+        if not number:
+            return None
+        if parent is not None:
+            before = self.blobs.get(parent.digest)
+            if before is None or before.shape is None or before.shape.number != parent.need:
+                return None
         if held.before == BAD_NODE:
             return None
         return (*held.parts, (held.before, ANY_SIZE, AS_FOLD)) if held.before else held.parts
