@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import counterfoil
-from counterfoil import keys, values
+from counterfoil import appending, keys, values
 from counterfoil.digest import Reference
 from counterfoil.errors import BundleError, StoreError
 
@@ -316,3 +316,52 @@ def test_a_blob_that_the_evidence_lost_makes_the_bundle_broken(
     made = cut(lab, run=root.id, force=True)
     assert made.verification.verdict == "broken"
     assert {one.code for one in made.verification.findings} == {"CF-VERIFY-010"}
+
+
+def test_many_logs_that_a_session_cites_apart(lab: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """More logs than a session can name: the list stands apart, and the notes in it are in the bundle."""
+    monkeypatch.setattr(appending, "SEEN_MAX", 2)
+    recorders = [lab.recorder() for _ in range(5)]
+    for recorder in recorders:
+        recorder.end(recorder.start("invoke_workflow", "app", actor=("app",)))
+        recorder.flush()
+    for recorder in recorders:
+        recorder.close()
+    lab.record(1, calls=0)
+    made = cut(lab, run=runs(lab)[-1])
+    assert made.verification.verdict == "intact"
+    sessions = [line for line in entries(lab) if line["body"].get("content", {}).get("op") == "session"]
+    assert "sha256" in sessions[-1]["body"]["context"]["seen"]
+    notes = [line for line in lines(lab) if line.get("kind") == "blob" and "\u2014" in line.get("text", "")]
+    assert len(notes) >= 4
+
+
+def test_a_kept_checkpoint_is_held_against_the_heads_that_a_bundle_shows(lab: Any) -> None:
+    lab.record(1)
+    first = runs(lab)[0]
+    cut(lab, run=first)
+    note = next(line["note"] for line in lines(lab) if line.get("kind") == "log")
+    assert counterfoil.verify(lab.root / "cut.bundle", checkpoints=[note]).verdict == "intact"
+    lab.record(1)
+    cut(lab, "next.bundle", run=runs(lab)[1])  # its handoff names that checkpoint as its log's last one
+    assert counterfoil.verify(lab.root / "next.bundle", checkpoints=[note]).verdict == "intact"
+    lab.record(1)
+    cut(lab, "later.bundle", run=runs(lab)[2])
+    found = counterfoil.verify(lab.root / "later.bundle", checkpoints=[note])
+    assert [one.code for one in found.findings] == ["CF-BUNDLE-027"]
+    assert found.verdict == "cannot-tell"
+    other = lab.root / "other"
+    with lab.at(lab.elsewhere):
+        lab.record(1, evidence=other)
+        run = counterfoil.read(other).runs()[0].id
+        counterfoil.bundle(other, lab.root / "other.bundle", run=run)
+        found = counterfoil.verify(lab.root / "other.bundle", checkpoints=[note])
+    assert [one.code for one in found.findings] == ["CF-VERIFY-007"]
+
+
+def test_a_policy_judges_a_bundle(lab: Any) -> None:
+    lab.record(1)
+    cut(lab, run=runs(lab)[0])
+    with pytest.raises(counterfoil.errors.CounterfoilError) as caught:
+        counterfoil.verify(lab.root / "cut.bundle", policy=b"{}")
+    assert caught.value.code.startswith("CF-TRUST-00")

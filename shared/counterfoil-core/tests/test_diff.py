@@ -179,8 +179,9 @@ def test_what_they_ran_on_is_told_and_decides_nothing(lab: Any, monkeypatch: pyt
     ids = []
     for version, names in (("1.0", ["A", "B"]), ("1.1", ["A", "C"])):
         about = {"distributions": {"items": {"framework": version}}, "names": names}
-        monkeypatch.setattr("counterfoil.environment.capture", lambda about=about: about)
+        monkeypatch.setattr("counterfoil.environment.capture", lambda about=about, **_: about)
         recorder = lab.recorder()
+        monkeypatch.setattr("counterfoil.environment.state", lambda: None)
         ids.append(record(recorder))
         recorder.close()
     reader = counterfoil.read(lab.evidence)

@@ -210,7 +210,7 @@ class Folder:
 @pytest.fixture
 def small(lab: Any, monkeypatch: pytest.MonkeyPatch) -> Folder:
     """Evidence of a few kilobytes: two segments of one log."""
-    monkeypatch.setattr("counterfoil.environment.capture", dict)
+    monkeypatch.setattr("counterfoil.environment.capture", lambda **_: {})
     for number in range(2):
         recorder = lab.recorder()
         root = recorder.start("invoke_workflow", "app", actor=("app",), request=recorder.value({"n": number}))

@@ -215,6 +215,34 @@ def test_bytes_behind_the_last_checkpoint_are_nobodys(pair: Pair) -> None:
     assert (done.result, done.kept) == ("findings", None)
 
 
+def test_what_a_killed_writer_left_is_never_taken_away(pair: Pair) -> None:
+    """Entries that no checkpoint covers are still what was recorded, here as in what is mended before them."""
+    pair.lab.python(
+        """
+        import os, sys
+        from counterfoil.recorder import Recorder
+        recorder = Recorder(sys.argv[1])
+        recorder.start("invoke_workflow", "w", actor=("w",))
+        recorder.flush()
+        os._exit(0)
+        """
+    )
+    shutil.rmtree(pair.mirror)
+    shutil.copytree(pair.evidence, pair.mirror)
+    older = pair.lab.root / "older"
+    shutil.copytree(pair.mirror, older)
+    newest = sorted(older.glob("*/*.seg"))[-1]
+    newest.unlink()
+    assert len(list(older.glob("*/*.seg"))) == 1
+    for mirror in (older, pair.mirror):
+        assert pair.lab.verify().verdict == "incomplete"
+        done = pair.scrub(mirror)
+        assert (done.result, done.kept, pair.same()) == ("findings", None, True)
+        flip(pair.lab.segments()[0], 70)
+        done = pair.scrub(mirror)
+        assert pair.same(), done.damage
+
+
 def several(pair: Pair, monkeypatch: pytest.MonkeyPatch, one_run: Any) -> list[Path]:
     """More segments of one log, and a second session."""
     if appending.SEGMENT_SIZE > 10_000:
@@ -603,3 +631,55 @@ def test_a_repair_that_is_stopped_leaves_whole_files(
     assert [one.name for one in pair.lab.root.iterdir() if "scrub-" in one.name] == []
     done = pair.scrub(pair.mirror)
     assert (done.result, done.verdict, pair.same()) == ("repaired", "intact", True), done.damage
+
+
+def corrupt(data: bytes, chance: random.Random) -> bytes:
+    """The bytes after something went wrong on a disk or on the way to it."""
+    at = chance.randrange(len(data))
+    size = chance.choice([1, 7, 64, 512, 4096])
+    copy = damage.Copy("", data)
+    regions = copy.regions
+    one, other = chance.choice(regions), chance.choice(regions)
+    return chance.choice(
+        [
+            data[:at] + bytes([data[at] ^ 1 << chance.randrange(8)]) + data[at + 1 :],
+            data[:at] + bytes(size) + data[at + size :],
+            data[:at] + chance.randbytes(size) + data[at + size :],
+            data[:at] + data[at + size :],
+            data[:at] + chance.randbytes(size) + data[at:],
+            data[:at],
+            data[: one.start] + data[one.end :],
+            data[: one.end] + data[one.start :],
+            data[: one.start] + data[other.start : other.end] + data[one.end :],
+            data[: one.start] + data[one.start : one.end][::-1] + data[one.end :],
+            b"",
+        ]
+    )
+
+
+@pytest.mark.parametrize(
+    "seed", [*range(16), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(16, 150))]
+)
+def test_whatever_goes_wrong_is_mended_or_left(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch, one_run: Any, seed: int
+) -> None:
+    """With an undamaged copy all comes back; with two damaged ones nothing gets worse than it was."""
+    chance = random.Random(seed)
+    paths = several(pair, monkeypatch, one_run)
+    whole = {path: path.read_bytes() for path in paths}
+    for path in chance.sample(paths, chance.choice([1, 1, 2, len(paths)])):
+        path.write_bytes(corrupt(path.read_bytes(), chance))
+    other = pair.lab.root / "other"
+    shutil.copytree(pair.mirror, other)
+    for path in chance.sample(paths, 2):
+        copy = other / path.relative_to(pair.evidence)
+        copy.write_bytes(corrupt(copy.read_bytes(), chance))
+    before = {path: path.read_bytes() if path.exists() else None for path in paths}
+    done = pair.scrub(other)
+    if done.result in ("repaired", "clean"):
+        assert all(path.read_bytes() == whole[path] for path in paths), done.damage
+    else:
+        assert {path: path.read_bytes() if path.exists() else None for path in paths} == before
+    done = pair.scrub(other, pair.mirror)
+    assert all(path.read_bytes() == whole[path] for path in paths), done.damage
+    assert pair.lab.verify().verdict == "intact"

@@ -11,6 +11,7 @@ from typing import Any
 import pydantic
 import pytest
 
+import counterfoil
 from counterfoil import canonical, values
 from counterfoil.capture import Capture
 from counterfoil.digest import Reducer
@@ -258,3 +259,23 @@ def test_a_form_of_an_application_is_bounded_too() -> None:
     assert set(encode(values.Form(inner))) == {"$opaque"}
     forged = values.Form({"$sub": "x", "value": {"$ref": {"media": "m", "sha256": "0" * 64, "size": 1}}})
     assert set(encode([forged])[0]) == {"$opaque"}
+
+
+def test_what_was_cut_is_counted_in_the_record(lab: Any) -> None:
+    deep: Any = []
+    for _ in range(120):
+        deep = [deep]
+    recorder = lab.recorder()
+    root = recorder.start("chain", "app", actor=("app",), request=recorder.value({"a": deep, "b": [deep]}))
+    recorder.end(root, response=recorder.value([1]))
+    recorder.close()
+    reader = counterfoil.read(lab.evidence)
+    told = {
+        entry.body["content"]["phase"]: entry.body["context"].get("cut")
+        for entry in reader.records()
+        if entry.body["content"]["op"] == "chain"
+    }
+    assert told == {"start": 2, "end": 2}  # the end repeats the request
+    assert lab.verify().verdict == "intact"
+    (call,) = [call for call in reader.calls() if call.op == "chain"]
+    assert values.inexact(reader.value(call.request))

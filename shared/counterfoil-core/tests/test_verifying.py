@@ -34,6 +34,58 @@ def cited(*parts: Reference) -> bytes:
     return json.dumps([{"$ref": part.to_dict()} for part in parts], separators=(",", ":")).encode()
 
 
+def node(number: int, before: bytes = b"") -> bytes:
+    """A node of a message list."""
+    parent = sha256_hex(before).encode() if before else b""
+    return b'{"add":{"$msg":{"n":%d}},"n":%d,"parent":"%b"}' % (number, number, parent)
+
+
+LONG = b'"' + b"x" * 256 + b'"'
+NO_VALUES = [
+    b"",
+    b"text",
+    b'"a string stands as text"',
+    b'{"$bytes":"AAAA"}',
+    b'{"a": 1}',
+    b'{"a":1,"a":1}',
+    b'{"b":1,"a":1}',
+    b'{"a":1}x',
+    b"[1.50]",
+    b"[1e5]",
+    b"9007199254740992",
+    b'["\\ud800"]',
+    b'{"$ref":{"media":"a","sha256":"' + b"0" * 64 + b'","size":1}}',
+    b"[" + LONG + b"]",
+    b'{"a":' + LONG + b"}",
+    b"[[" + b"1," * 200 + b"1]]",
+    b'[{"$bytes":"' + base64.b64encode(bytes(256)) + b'"}]',
+    b'[{"$bytes":"AAB="}]',
+    b'[{"$msg":1}]',
+    b'{"a":[{"$msg":1}]}',
+    b"[" * 129 + b"]" * 129,
+    b"[" + b"1," * (1 << 18) + b"1.0]",
+    b'[{"$msg":1}' + b',{"$msg":1}' * (1 << 16) + b"]",
+    b'{"k0":1,' + b",".join(b'"k%07d":1' % (number // 2) for number in range(1 << 16)) + b"}",
+]
+VALUES = [
+    b"0",
+    b"true",
+    b"null",
+    b"[1.5]",
+    b"[]",
+    b"{}",
+    b'{"$msg":1}',
+    b'[{"$msg":1},1]',
+    b"[" + LONG[:-2] + b'"]',
+    b'[{"$bytes":"' + base64.b64encode(bytes(255)) + b'"}]',
+    b"[" * 127 + b"]" * 127,
+    b"[" + b"1," * (1 << 18) + b"1]",
+    b'[{"$msg":1}' + b',{"$msg":1}' * (1 << 16) + b",1]",
+    b"{" + b",".join(b'"k%07d":1' % number for number in range(1 << 16)) + b"}",
+    b'{"' + b"k," * (1 << 17) + b'":1}',
+]
+
+
 class Crafted:
     """Evidence of one log with whatever blobs and records somebody wants, rightly chained and signed."""
 
@@ -224,31 +276,72 @@ def test_a_reference_inside_a_string_is_none(stored: Stored) -> None:
 
 
 def test_a_message_list_needs_the_nodes_before(stored: Stored) -> None:
-    first = b'{"add":1,"n":1,"parent":""}'
-    second = b'{"add":2,"n":2,"parent":"%b"}' % sha256_hex(first).encode()
-    third = b'{"add":3,"n":3,"parent":"%b"}' % sha256_hex(second).encode()
+    first = node(1)
+    second = node(2, first)
+    third = node(3, second)
     passes(stored, third, second)
     assert not stored.there(ref(third, MEDIA_FOLD))
     passes(stored, first)
     assert all(stored.there(ref(node, MEDIA_FOLD)) for node in (first, second, third))
 
 
-@pytest.mark.parametrize("parent", ["mum", "0" * 64])
-def test_a_value_that_looks_like_a_node_is_none(stored: Stored, parent: str) -> None:
-    value = b'{"add":1,"n":1,"parent":"%b"}' % parent.encode()
+@pytest.mark.parametrize(
+    "value",
+    [
+        b'{"add":{"$msg":1},"n":1,"parent":"mum"}',
+        b'{"add":{"$msg":1},"n":1,"parent":"%b"}' % (b"0" * 64),
+        b'{"add":{"$msg":1},"n":2,"parent":""}',
+        b'{"add":{"$msg":1},"n":0,"parent":""}',
+        b'{"add":{"$msg":1},"n":"1","parent":""}',
+        b'{"add":{"$msg":1},"n":1,"parent":1}',
+        b'{"add":1,"n":1,"parent":""}',
+        b'{"add":{"$msg":1,"b":1},"n":1,"parent":""}',
+        b'{"add":{"$msg":1},"b":1,"n":1,"parent":""}',
+    ],
+)
+def test_a_value_that_looks_like_a_node_is_none(stored: Stored, value: bytes) -> None:
     passes(stored, value)
     assert (stored.there(ref(value)), stored.there(ref(value, MEDIA_FOLD))) == (True, False)
 
 
+@pytest.mark.parametrize("number", [1, 3, 4])
+def test_a_node_counts_on_from_the_one_before(stored: Stored, number: int) -> None:
+    first = node(1)
+    second = node(2, first)
+    third = node(number, second)
+    passes(stored, first, second, third)
+    assert stored.there(ref(second, MEDIA_FOLD))
+    assert stored.there(ref(third, MEDIA_FOLD)) == (number == 3)
+
+
+def test_what_is_no_value_is_not_there_as_one(stored: Stored) -> None:
+    for data in NO_VALUES:
+        passes(stored, data)
+        assert not stored.there(ref(data)), data[:60]
+        assert stored.there(ref(data, MEDIA_BYTES))
+        assert stored.there(ref(data, "image/png"))
+    for data in VALUES:
+        passes(stored, data)
+        assert stored.there(ref(data)), data[:60]
+
+
+def test_what_is_no_text_is_not_there_as_one(stored: Stored) -> None:
+    passes(stored, b"\xff\xfe", "\u00e9".encode() * 200_000, "\u00e9".encode() * 200_000 + b"\xc3")
+    assert not stored.there(ref(b"\xff\xfe", MEDIA_TEXT))
+    assert stored.there(ref(b"\xff\xfe", MEDIA_BYTES))
+    assert stored.there(ref("\u00e9".encode() * 200_000, MEDIA_TEXT))
+    assert not stored.there(ref("\u00e9".encode() * 200_000 + b"\xc3", MEDIA_TEXT))
+
+
 def test_a_composite_that_lacks_hundreds_of_parts_is_never_whole(stored: Stored) -> None:
-    listed = [b"%d" % number for number in range(300)]
+    listed = [b"%d" % (number + 1) for number in range(300)]
     few, many = (cited(*(ref(data) for data in listed[:count])) for count in (256, 300))
     passes(stored, few, many, *listed)
     assert (stored.there(ref(few)), stored.there(ref(many))) == (True, False)
 
 
 def test_a_crafted_composite_takes_no_memory(stored: Stored) -> None:
-    data = b'[{"$ref":0}' + b",{}" * (8 << 20) + b"]"
+    data = b'[{"$ref":0}' + b",{}" * (1 << 19) + b"]"
     many = cited(*(Reference(sha256_hex(b"%d" % number), 1, MEDIA_JSON) for number in range(20_000)))
     tracemalloc.start()
     try:
@@ -259,13 +352,13 @@ def test_a_crafted_composite_takes_no_memory(stored: Stored) -> None:
 
 
 def test_a_long_chain_of_hollow_composites_is_never_walked_twice(stored: Stored) -> None:
-    chain = [cited(ref(b"missing"))]
+    chain = [cited(ref(b"31415926"))]
     for _ in range(20_000):
         chain.append(cited(ref(chain[-1])))
     passes(stored, *reversed(chain))
     # Walked each time, these would be hundreds of millions of steps.
     assert not any(stored.there(ref(data)) for data in chain)
-    passes(stored, *(b"%d" % number for number in range(1000)), b"missing")
+    passes(stored, *(b"%d" % number for number in range(1000)), b"31415926")
     assert all(stored.there(ref(data)) for data in chain)
 
 

@@ -154,6 +154,47 @@ def record_cases() -> Iterator[Case]:
         [],
     )
 
+    for name, data, media in _NOT_AS_CITED:
+        log = begun()
+        log.blob(b"x")
+        cited = {**log.blob(data), "media": media}
+        yield broken(
+            f"cited as what it is not: {name}", ending(run(log, content={"request": cited})), "CF-VERIFY-010"
+        )
+    for name, data, media in _AS_CITED:
+        log = begun()
+        log.blob(b"x")
+        cited = {**log.blob(data), "media": media}
+        yield Case(
+            f"cited as what it is: {name}",
+            ending(run(log, content={"request": cited})).evidence(),
+            "intact",
+            [],
+        )
+    for name, number in (("follows", 2), ("does not follow", 3)):
+        log = begun()
+        first = jcs({"add": {"$msg": {}}, "n": 1, "parent": ""})
+        log.blob(first)
+        second = log.blob(jcs({"add": {"$msg": {}}, "n": number, "parent": formats.sha256(first)}))
+        log = ending(run(log, content={"request": {**second, "media": formats.FOLD}}))
+        codes = [] if number == 2 else ["CF-VERIFY-010"]
+        yield Case(
+            f"a node that {name} the one before", log.evidence(), "broken" if codes else "intact", codes
+        )
+
+    log = begun()
+    point = log.record({"name": "n", "op": "custom", "phase": "point"}, {"at": log.now()})
+    named = [{"digest": point, "rel": "control"}]
+    yield Case("a parent", ending(run(log, context={"parents": named})).evidence(), "intact", [])
+    for name, parents, count in (
+        ("a parent of a record that is not there", [{"digest": "0" * 64, "rel": "control"}], 1),
+        ("two parents that are none", [{"digest": point}, "x"], 2),
+        ("parents that are no list", {"digest": point, "rel": "control"}, 1),
+    ):
+        log = begun()
+        log.record({"name": "n", "op": "custom", "phase": "point"}, {"at": log.now() - 1000})
+        yield broken(name, ending(run(log, context={"parents": parents})), *["CF-VERIFY-045"] * count)
+
     log = begun()
     yield broken(
         "a handoff that is not there", ending(run(log, context={"handoffs": ["0" * 64]})), "CF-VERIFY-011"
@@ -182,3 +223,55 @@ def record_cases() -> Iterator[Case]:
     log = begun()
     log.record({"name": "disk full", "op": "loss", "phase": "point"}, {"at": log.now(), "count": 3})
     yield Case("a loss", ending(log).evidence(), "incomplete", ["CF-VERIFY-021"], counts={"losses": 3})
+
+
+_LONG = "x" * 256
+_ZEROS = b64(bytes(256))
+_REFERENCE = {"$ref": {"media": formats.TEXT, "sha256": formats.sha256(b"x"), "size": 1}}
+_NOT_AS_CITED: list[tuple[str, bytes, str]] = [
+    ("bytes as a text", b"\xff", formats.TEXT),
+    ("a text that ends too early", b"\xc3", formats.TEXT),
+    ("no JSON", b"text", formats.VALUE),
+    ("nothing", b"", formats.VALUE),
+    ("not canonical", b'{"a": 1}', formats.VALUE),
+    ("a member twice", b'{"a":1,"a":1}', formats.VALUE),
+    ("members out of order", b'{"b":1,"a":1}', formats.VALUE),
+    ("a number in another form", b"[1.50]", formats.VALUE),
+    ("an integer beyond 2^53", b"9007199254740992", formats.VALUE),
+    ("a lone surrogate", b'["\\ud800"]', formats.VALUE),
+    ("a string", b'"a"', formats.VALUE),
+    ("bytes", b'{"$bytes":"AAAA"}', formats.VALUE),
+    ("a reference", jcs(_REFERENCE), formats.VALUE),
+    ("a long string inside", jcs([_LONG]), formats.VALUE),
+    ("a long string of 128 characters", jcs({"a": "\u00e9" * 128}), formats.VALUE),
+    ("a long array inside", jcs({"a": [1] * 128}), formats.VALUE),
+    ("long bytes inside", jcs([{"$bytes": _ZEROS}]), formats.VALUE),
+    ("bytes in another spelling", b'[{"$bytes":"AAB="}]', formats.VALUE),
+    ("messages", jcs([{"$msg": {}}]), formats.VALUE),
+    ("messages inside", jcs({"a": [{"$msg": {}}]}), formats.VALUE),
+    ("nested too deeply", b"[" * 129 + b"]" * 129, formats.VALUE),
+    ("a value as a node", b"[]", formats.FOLD),
+    ("a node that adds no message", jcs({"add": 1, "n": 1, "parent": ""}), formats.FOLD),
+    ("a node that adds a text", jcs({"add": _REFERENCE, "n": 1, "parent": ""}), formats.FOLD),
+    ("a node without number", jcs({"add": {"$msg": {}}, "parent": ""}), formats.FOLD),
+    ("a node of number 0", jcs({"add": {"$msg": {}}, "n": 0, "parent": ""}), formats.FOLD),
+    ("a second node without the first", jcs({"add": {"$msg": {}}, "n": 2, "parent": ""}), formats.FOLD),
+    ("a first node behind another", jcs({"add": {"$msg": {}}, "n": 1, "parent": "0" * 64}), formats.FOLD),
+    ("a node with more members", jcs({"add": {"$msg": {}}, "more": 1, "n": 1, "parent": ""}), formats.FOLD),
+]
+_AS_CITED: list[tuple[str, bytes, str]] = [
+    ("an empty text", b"", formats.TEXT),
+    ("bytes", b"\xff", formats.BYTES),
+    ("bytes of another type", b"\xff", "image/png"),
+    ("a number", b"1.5", formats.VALUE),
+    ("null", b"null", formats.VALUE),
+    ("an empty object", b"{}", formats.VALUE),
+    ("strings of 255 bytes", jcs(["\u00e9" * 127, _LONG[1:]]), formats.VALUE),
+    ("an array of 255 bytes inside", jcs([["x" * 251]]), formats.VALUE),
+    ("bytes of 255 inside", jcs([{"$bytes": b64(bytes(255))}]), formats.VALUE),
+    ("a message", jcs({"$msg": {}}), formats.VALUE),
+    ("a message among others", jcs([{"$msg": {}}, 1]), formats.VALUE),
+    ("nested as deeply as can be", b"[" * 128 + b"]" * 128, formats.VALUE),
+    ("what looks like a node", jcs({"add": 1, "n": 7, "parent": "mum"}), formats.VALUE),
+    ("a first node", jcs({"add": {"$msg": {}}, "n": 1, "parent": ""}), formats.FOLD),
+]

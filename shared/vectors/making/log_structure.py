@@ -214,6 +214,39 @@ def segment_cases() -> Iterator[Case]:
     del log.files[0][-1]
     yield broken("a recovered segment is shorter now", log, "CF-LOG-015")
 
+    def taken_back(**note: Any) -> Log:
+        log = run(begun())
+        log.checkpoint()
+        good, leaves, prev = len(log.files[0]), list(log.leaves), log.prev
+        for _ in range(2):
+            log.record({"name": "n", "op": "custom", "phase": "point"}, {"at": log.now()})
+            log.checkpoint(**note)
+        log.files[0] += b"torn"
+        log.leaves, log.prev = leaves, prev
+        log.segment()
+        log.recovered(0, good)
+        log.session(tree=False)
+        return ending(log)
+
+    yield Case(
+        "signed checkpoints behind what was recovered",
+        taken_back().evidence(),
+        incomplete,
+        ["CF-VERIFY-020", "CF-VERIFY-026"],
+    )
+    yield Case(
+        "checkpoints of a stranger behind what was recovered",
+        taken_back(key=STRANGER).evidence(),
+        incomplete,
+        ["CF-VERIFY-020"],
+    )
+    yield Case(
+        "a checkpoint of what counts behind what was recovered",
+        taken_back(size=4).evidence(),
+        incomplete,
+        ["CF-VERIFY-020"],
+    )
+
     log = run(begun())
     log.flush()
     log.segment()

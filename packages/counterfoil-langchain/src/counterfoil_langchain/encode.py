@@ -266,8 +266,12 @@ def _nothing(value: object) -> bool:
 
 
 def _send(send: Any, go: Go) -> object:
-    return {"$send": {"arg": go(send.arg), "node": go(send.node)}}
+    out = {"arg": go(send.arg), "node": go(send.node)}
+    timeout = getattr(send, "timeout", None)
+    return {"$send": out if timeout is None else {**out, "timeout": go(timeout)}}
 
 
 def _interrupt(interrupt: Any, go: Go) -> object:
-    return {"$interrupt": {"value": go(getattr(interrupt, "value", None))}}
+    out = {"value": go(getattr(interrupt, "value", None))}
+    schema = getattr(interrupt, "response_schema", None)
+    return {"$interrupt": out if schema is None else {**out, "response_schema": go(schema)}}

@@ -194,15 +194,17 @@ class _Walk:
     def _tag(self, tag: str, value: dict[Any, Any], mode: int, depth: int) -> dict[Any, Any]:
         if tag in ("$msg", "$redacted", "$ndarray"):
             return value
-        if tag == "$map":
+        if tag in ("$map", "$ordereddict"):
             done = [[key, self._member(_text_of(key), one, mode, depth + 1)] for key, one in value[tag]]
             same = all(new[1] is old[1] for new, old in zip(done, value[tag], strict=True))
-            return value if same else {tag: done}
+            return value if same else {**value, tag: done}
         text = _text_of(value)
         if text is not None:
             return value if self._text(text, mode) is text else self._mark(_RULE)
         return {
-            key: one if type(one) is str and key != "value" else self.go(one, mode, depth + 1)
+            key: one
+            if type(one) is str and key not in ("value", "$url", "$user")
+            else self.go(one, mode, depth + 1)
             for key, one in value.items()
         }
 
@@ -298,6 +300,11 @@ def _encode_component(value: Any, go: Any) -> object:
     return {"$model": values.type_name(value), "fields": _PLAIN.canonical(go(fields))}
 
 
+def _encode_addable(value: Any, go: Any) -> object:
+    """A dict that streams pass where a call passes a plain one: what is in it counts, not how it came."""
+    return go(dict.copy(value))
+
+
 def _encode_validation_error(value: Any, go: Any) -> object:
     """pydantic keeps what was wrong outside ``args``."""
     listed = value.errors(include_url=False, include_context=False)
@@ -324,5 +331,8 @@ def register_components() -> bool:
         runnable = getattr(sys.modules.get("langchain_core.runnables.base"), "Runnable", None)
         if runnable is not None:
             values.register(runnable, _encode_component)
+            addable = getattr(sys.modules.get("langchain_core.runnables.utils"), "AddableDict", None)
+            if addable is not None:
+                values.register(addable, _encode_addable)
             _components = True
     return _components

@@ -15,6 +15,7 @@ import orjson
 from counterfoil import _jcs
 from counterfoil._jcs import MAX_INTEGER, refuse
 from counterfoil._jcs_fast import fast
+from counterfoil.errors import CanonicalError
 
 MAX_DEPTH_READ: Final = 64
 """Default of ``loads``."""
@@ -56,6 +57,45 @@ def loads_canonical(data: bytes, *, max_depth: int = MAX_DEPTH_READ, max_bytes: 
     if _jcs.dumps(value) != raw:
         refuse("018", "the text is not in RFC 8785 form", hint="the producer must write canonical bytes")
     return value
+
+
+def loads_plain(
+    data: bytes, *, max_depth: int = MAX_DEPTH_READ, max_bytes: int | None = None
+) -> tuple[Any, bool]:
+    """As ``loads_canonical``, and whether the value is without null and float.
+
+    Raises:
+        CanonicalError: as ``loads_canonical``.
+    """
+    raw = _bytes_within(data, max_depth, max_bytes)
+    if _jcs.fast_path_enabled():
+        try:
+            value = orjson.loads(raw)
+            nulls, floats = _nulls_and_floats(value)
+            # Of a float orjson writes another form; what it read without one it writes canonically, but for key order.
+            if not floats and _jcs.dumps_record(value) == raw:
+                return value, not nulls
+        except (ValueError, CanonicalError):
+            pass
+    value = loads_canonical(raw, max_depth=max_depth)
+    return value, not any(_nulls_and_floats(value))
+
+
+def _nulls_and_floats(value: object) -> tuple[bool, bool]:
+    nulls, floats = value is None, type(value) is float
+    stack: list[Any] = [value] if type(value) is dict or type(value) is list else []
+    pop, push = stack.pop, stack.append
+    while stack:
+        node = pop()
+        for child in node.values() if type(node) is dict else node:
+            kind = type(child)
+            if kind is dict or kind is list:
+                push(child)
+            elif child is None:
+                nulls = True
+            elif kind is float:
+                floats = True
+    return nulls, floats
 
 
 def _bytes_within(data: bytes | str, max_depth: int, max_bytes: int | None) -> bytes:

@@ -125,8 +125,13 @@ def field(obj: object, name: str, held: dict[Any, Any]) -> object:
 def extent(obj: object) -> int | None:
     """Length of a text, byte string or container of Python's own, past its ``__len__``; None for all else."""
     kind = type(obj)
-    for known, length in _LENGTHS:
-        if is_a(kind, known):
-            found: int = length(obj)
-            return found
-    return None
+    found = _lengths.get(id(kind))
+    if found is None:
+        length = next((length for known, length in _LENGTHS if is_a(kind, known)), None)
+        found = (kind, length)
+        if len(_lengths) < 10_000:
+            _lengths[id(kind)] = found
+    return None if found[1] is None else int(found[1](obj))
+
+
+_lengths: dict[int, tuple[type, Any]] = {}

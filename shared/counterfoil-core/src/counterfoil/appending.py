@@ -179,7 +179,7 @@ class Appender:
     def _chain(self, body: bytes) -> bytes:
         data = log.entry_bytes(body, self._index, self._prev)
         self._prev = hashlib.sha256(data).hexdigest()
-        self._tree.append(tree.leaf_hash(data))
+        self._tree.add(data)
         self._index += 1
         return segments.pack_item(segments.ENTRY, data)
 

@@ -151,16 +151,28 @@ def _points(one: Side, other: Side) -> Iterator[Difference]:
 
 def _environments(one: Side, other: Side) -> tuple[tuple[Change, ...], str]:
     """What the two ran on; it is no part of what has to repeat."""
-    found = [
-        None if side.session is None else side.session.body["context"].get("about") for side in (one, other)
-    ]
-    if found[0] == found[1]:
+    if _about(one) == _about(other) and one.environment == other.environment:
         return (), ""
     try:
-        values = [side.reader.value(about) for side, about in zip((one, other), found, strict=True)]
+        values = [_ran_on(side) for side in (one, other)]
     except CounterfoilError as exc:
         return (), f"{exc.code}: {exc.message}"
     return tuple(changes(_sets(values[0]), _sets(values[1])))[:200], ""
+
+
+def _about(side: Side) -> Any:
+    return None if side.session is None else side.session.body["context"].get("about")
+
+
+def _ran_on(side: Side) -> Any:
+    """What the session says it ran on, with what changed during the run; the clock's state is another every time."""
+    value = side.reader.value(_about(side))
+    if type(value) is not dict:
+        return value
+    found = side.reader.value(side.environment) if side.environment is not None else value.get("environment")
+    if type(found) is dict:
+        found = {name: one for name, one in found.items() if name != "clock"}
+    return value | {"environment": found}
 
 
 def _sets(value: Any) -> Any:

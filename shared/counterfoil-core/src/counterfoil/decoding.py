@@ -63,7 +63,7 @@ def decode(value: Any) -> Any:
         return Form(value)
     try:
         return make(value)
-    except (_No, TypeError, ValueError, ArithmeticError, LookupError, OSError):
+    except Exception:  # whatever the types of Python make of a value that is no form
         return Form(value)
 
 

@@ -161,6 +161,8 @@ class Reducer:
         kind = type(value)
         if kind is str:
             assert isinstance(value, str)
+            if len(value) < INLINE and value.isascii():
+                return short_text(value)
             return self._string(value)
         if kind is dict:
             assert isinstance(value, dict)
@@ -213,8 +215,6 @@ class Reducer:
         return Reference(sha256, size, MEDIA_FOLD)
 
     def _string(self, text: str) -> bytes:
-        if len(text) < INLINE and text.isascii():
-            return short_text(text)
         data = _utf8(text)
         if len(data) < INLINE:
             return short_text(text)

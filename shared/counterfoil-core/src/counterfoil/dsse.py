@@ -42,6 +42,7 @@ MAX_SPKI: Final = 256
 _MAX_DEPTH: Final = 16
 _KEYID: Final = re.compile(r"[\x21-\x7e]{1,128}")
 _HEX_KEYID: Final = re.compile(r"[0-9a-f]{64}")
+_URL_SAFE: Final = re.compile(r"[-_]")
 _URL_ALPHABET: Final = str.maketrans("-_", "+/")
 
 
@@ -191,6 +192,24 @@ class Envelope:
         """The normalised form in RFC 8785 bytes."""
         return canonical.dumps_record(self.to_dict())
 
+    def is_normal(self, content: Mapping[str, Any]) -> bool:
+        """Whether the object it was read from, in RFC 8785 bytes, is the normalised form (as ``to_bytes`` would show).
+
+        What was decoded has one spelling in each alphabet, so only alphabet, members and order are left to look at.
+        """
+        listed = content.get("signatures")
+        if len(content) != 3 or type(listed) is not list or _URL_SAFE.search(content["payload"]):
+            return False
+        keyids = []
+        for one in listed:
+            spki = one.get("spki")
+            if len(one) != (2 if spki is None else 3) or _URL_SAFE.search(one["sig"]):
+                return False
+            if spki is not None and _URL_SAFE.search(spki):
+                return False
+            keyids.append(one["keyid"])
+        return keyids == sorted(keyids)
+
     def to_compact(self) -> str:
         """``payload.sig.keyid`` in base64url without padding, for headers.
 
@@ -208,8 +227,12 @@ class Envelope:
         if not payload:
             _refuse("002", "the payload is empty")
         envelope = cls(payload, tuple(sorted(signatures, key=lambda signature: signature.keyid)))
+        # Base64 takes four bytes for three; only what could be too large is written to see.
+        rough = 2 * len(payload) + sum(
+            2 * (len(one.sig) + len(one.keyid) + len(one.spki or b"")) + 64 for one in signatures
+        )
         allowed = MAX_NORMAL if limit == MAX_ENVELOPE else limit
-        if len(envelope.to_bytes()) > allowed:
+        if rough > allowed - 256 and len(envelope.to_bytes()) > allowed:
             _refuse_size(allowed)
         return envelope
 

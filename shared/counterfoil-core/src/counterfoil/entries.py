@@ -6,9 +6,12 @@ An entry is RFC 8785 of ``{"body": B, "i": n, "prev": SHA-256 of entry n-1}``; i
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
-from counterfoil import records
+import orjson
+
+from counterfoil import canonical, records
+from counterfoil.errors import CanonicalError
 
 __all__ = [
     "MAX_ENTRY",
@@ -18,8 +21,11 @@ __all__ = [
     "CheckpointSeen",
     "Entry",
     "Event",
+    "NoteBehind",
     "Problem",
     "entry_bytes",
+    "place",
+    "read_entry",
 ]
 
 ZERO: Final = "0" * 64
@@ -30,35 +36,34 @@ MAX_ENTRY: Final = 65_535
 OPENERS: Final = frozenset({"session", "segment", "recovered"})
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """One entry: its position, digests and parsed body (trusted only once a checkpoint covers it)."""
+class Entry(NamedTuple):
+    """One entry: its position, digests and parsed body (trusted only once a checkpoint covers it).
+
+    ``op`` is the operation of a record, or ``statement``; ``cited`` the references in it (SHA-256, size, media);
+    ``plain`` whether it is without null and float.
+    """
 
     log: str
-    index: int
+    index: int  # type: ignore[assignment]
     digest: str
     body: dict[str, Any]
     body_bytes: bytes
     segment: int
     offset: int
-
-    @property
-    def op(self) -> str:
-        """Operation of a record, or ``statement``."""
-        return str(self.body["content"]["op"]) if records.is_record(self.body) else "statement"
+    op: str
+    cited: list[tuple[str, int, str]]
+    plain: bool
 
 
-@dataclass(frozen=True, slots=True)
-class BlobSeen:
-    """A blob passed by: its digest, size, bytes and where to read it again (segment, stream, chunk, position)."""
+class BlobSeen(NamedTuple):
+    """A blob passed by: its digest, bytes and where to read it again (segment, stream, chunk, position)."""
 
     sha256: str
     data: bytes
     place: tuple[int, int, int, int]
 
 
-@dataclass(frozen=True, slots=True)
-class CheckpointSeen:
+class CheckpointSeen(NamedTuple):
     """A C2SP note passed by, with what the reader computed itself: entries so far, root, place, ``stored`` facts."""
 
     note: bytes
@@ -67,6 +72,14 @@ class CheckpointSeen:
     segment: int
     end: int
     stored_ok: bool
+
+
+class NoteBehind(NamedTuple):
+    """A note behind what counts of a recovered segment, as it stands there; the log goes on at entry ``index``."""
+
+    note: bytes
+    index: int  # type: ignore[assignment]
+    segment: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +93,31 @@ class Problem:
     unknown: bool = False
 
 
-Event = Entry | BlobSeen | CheckpointSeen | Problem
+Event = Entry | BlobSeen | CheckpointSeen | NoteBehind | Problem
+
+
+def place(entry: Entry) -> str:
+    """Where an entry stands, as findings tell it."""
+    return f"{entry.log} entry {entry.index}"
+
+
+def read_entry(data: bytes) -> tuple[Any, list[tuple[str, int, str]], bool]:
+    """Value of an entry's text, the references in it, and whether it is without null and float.
+
+    Raises CanonicalError when it is not canonical. The fast way reads and walks the text once.
+    """
+    if canonical.fast_path_enabled() and data.count(b"[") + data.count(b"{") <= canonical.MAX_DEPTH_READ:
+        try:
+            value = orjson.loads(data)
+            cited, nulls, floats = records.look(value)
+            # Of a float orjson writes another form; what it reads without one it writes canonically, but for key order.
+            if not floats and canonical.dumps_record(value) == data:
+                return value, cited, not nulls
+        except (ValueError, CanonicalError):
+            pass
+    value = canonical.loads_canonical(data, max_bytes=MAX_ENTRY)
+    cited, nulls, floats = records.look(value)
+    return value, cited, not (nulls or floats)
 
 
 def entry_bytes(body: bytes, index: int, prev: str) -> bytes:

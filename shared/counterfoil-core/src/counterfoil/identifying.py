@@ -26,6 +26,8 @@ class Known:
     origins: set[str] = field(default_factory=set)
     kept: list[tuple[int, str]] = field(default_factory=list)
     noted: list[bytes] = field(default_factory=list)
+    ends: set[tuple[int | str, int]] = field(default_factory=set)
+    """Where remembered checkpoints end: segment and offset."""
     vkey: str = ""
     pinned: bool = False
 
@@ -33,6 +35,7 @@ class Known:
         """A remembered head of this log."""
         self.origins.add(head.origin)
         self.kept.append((head.size, head.root))
+        self.ends.add((head.segment, head.offset))
 
     def note(self, note: bytes) -> None:
         """A checkpoint found in the log's own whole chunks, or cited by another log of the evidence."""

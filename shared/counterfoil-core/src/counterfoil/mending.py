@@ -104,12 +104,13 @@ def assemble(
     *,
     signed: Callable[[bytes], bool],
     longer: bool,
+    ends: Callable[[int], bool],
 ) -> Proposal:
     """The segment from its copies; ``local`` comes first wherever it is right.
 
     ``signed`` says of a note whether the log's identity signed it. Goes on to where the local copy ends, if that is
     behind a checkpoint, and otherwise (or ``longer``) as far as the copies hold vouched bytes. Behind that the local
-    copy's bytes stay as they are.
+    copy's bytes stay as they are, unless ``ends`` knows of that offset that the file ended there.
     """
     copies = [*([] if local is None else [local]), *mirrors]
     size = -1 if local is None else len(local.data)
@@ -129,7 +130,7 @@ def assemble(
         if len(out) == size and not longer:
             break
     vouched = len(out)
-    if local is not None and (vouched in local.parts or local.data.startswith(out)):
+    if local is not None and not ends(vouched) and (vouched in local.parts or local.data.startswith(out)):
         out += local.data[vouched:]
     proposal = Proposal(bytes(out), vouched, [copy.label for copy in used])
     if whole and not _is_whole(proposal.data, whole):

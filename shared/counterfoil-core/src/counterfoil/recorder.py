@@ -79,7 +79,12 @@ class Recorder(Intake):
             about["parent"] = parent.id
         if parents:
             content["parents"] = _unique([{"address": one.address, "rel": rel} for rel, one in parents])
-        cited = [{"digest": one.digest, "rel": rel} for rel, one in parents if one.digest]
+        # A record of another log (before a fork, or of an earlier writer) is told by its address alone.
+        cited = [
+            {"digest": one.digest, "rel": rel}
+            for rel, one in parents
+            if one.digest and one.log is self._writer
+        ]
         cited += [{"digest": digest, "rel": rel} for rel, digest in foreign]
         if cited:
             about["parents"] = _unique(cited)

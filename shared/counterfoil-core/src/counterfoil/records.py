@@ -18,7 +18,7 @@ from typing import Any, Final
 from urllib.parse import quote, unquote
 
 from counterfoil import canonical
-from counterfoil.digest import sha256_hex
+from counterfoil.digest import is_reference, sha256_hex
 from counterfoil.errors import LogError
 
 __all__ = [
@@ -33,9 +33,11 @@ __all__ = [
     "fits",
     "is_record",
     "label",
+    "look",
     "now",
     "parse_body",
     "step",
+    "without",
 ]
 
 VERSION: Final = 0
@@ -50,6 +52,7 @@ OPS: Final = frozenset(
         "invoke_workflow",
         "invoke_agent",
         "step",
+        "without",
         "chain",
         "chat",
         "text_completion",
@@ -94,16 +97,36 @@ def build(content: dict[str, Any], context: dict[str, Any]) -> bytes:
 
 def fits(data: bytes, body: dict[str, Any]) -> bool:
     """Whether a record keeps to its limits: at most 32 KiB, no float, no null (two readers must agree on numbers)."""
-    stack: list[object] = [body]
+    _, nulls, floats = look(body)
+    return not nulls and not floats and len(data) <= MAX_RECORD
+
+
+def look(value: Any) -> tuple[list[tuple[str, int, str]], bool, bool]:
+    """What is looked for in a record, in one walk: references (SHA-256, size, media; each once), a null, a float."""
+    found: list[tuple[str, int, str]] = []
+    nulls = floats = False
+    stack: list[Any] = [value]
+    pop, push = stack.pop, stack.append
     while stack:
-        node = stack.pop()
+        node = pop()
         if type(node) is dict:
-            stack.extend(node.values())
-        elif type(node) is list:
-            stack.extend(node)
-        elif node is None or type(node) is float:
-            return False
-    return len(data) <= MAX_RECORD
+            if len(node) == 3 and "sha256" in node and is_reference(node):
+                found.append((node["sha256"], node["size"], node["media"]))
+                continue
+            node = node.values()
+        elif type(node) is not list:
+            node = (node,)
+        for child in node:
+            kind = type(child)
+            if kind is dict or kind is list:
+                push(child)
+            elif child is None:
+                nulls = True
+            elif kind is float:
+                floats = True
+    if len(found) > 1:
+        found = list(dict.fromkeys(found))
+    return found, nulls, floats
 
 
 def is_record(body: dict[str, Any]) -> bool:
@@ -193,3 +216,16 @@ def _quoted_part(name: str) -> str:
 
 def _short(text: str) -> str:
     return sha256_hex(text.encode())[:32]
+
+
+def without(value: Any, lacking: set[str]) -> Any:
+    """A copy of a value without the references to bytes that are not stored."""
+    if type(value) is dict:
+        kept = {
+            name: one for name, one in value.items() if not (is_reference(one) and one["sha256"] in lacking)
+        }
+        return {name: without(one, lacking) for name, one in kept.items()}
+    if type(value) is list:
+        kept_list = [one for one in value if not (is_reference(one) and one["sha256"] in lacking)]
+        return [without(one, lacking) for one in kept_list]
+    return value

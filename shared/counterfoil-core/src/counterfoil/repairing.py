@@ -61,8 +61,10 @@ class Mender:
         why = _NOTHING
         longer = longer or self._is_short(name, known)
         groups = [self._mirrors, *([one] for one in self._mirrors if len(self._mirrors) > 1)]
-        for further, mirrors in itertools.product((True,) if longer else (False, True), groups):
-            files, sources = self._propose(name, known, mirrors, longer=further)
+        for cut, further, mirrors in itertools.product(
+            (False, True) if self._is_broken(name) else (False,), (True,) if longer else (False, True), groups
+        ):
+            files, sources = self._propose(name, known, mirrors, longer=further, cut=cut)
             if not files:
                 continue
             patched = {(name, number): path for number, path in files.items()}
@@ -131,12 +133,16 @@ class Mender:
             return True
         check = self._seen.checks.get(name)
         covered = max(check.checkpoints, default=0) if check is not None else 0
-        broken = check is not None and any(one.verdict == "broken" for one in self._seen.found[name])
-        return not broken and any(size > covered for size, _ in known.kept)
+        return not self._is_broken(name) and any(size > covered for size, _ in known.kept)
+
+    def _is_broken(self, name: str) -> bool:
+        """Whether the log is; else what stands behind its last checkpoint may be what a killed writer left."""
+        return any(one.verdict == "broken" for one in self._seen.found.get(name, ()))
 
     def _propose(
-        self, name: str, known: Known, mirrors: list[FolderStore], *, longer: bool
+        self, name: str, known: Known, mirrors: list[FolderStore], *, longer: bool, cut: bool
     ) -> tuple[dict[int, Path], list[str]]:
+        """What the segments should be; ``cut`` takes bytes away that stand where a segment is known to have ended."""
         files: dict[int, Path] = {}
         sources: list[str] = []
         numbers = set(expected(self._store.segments(name)))
@@ -147,6 +153,12 @@ class Mender:
         for number in sorted(numbers):
             own = read_copy(self._store, name, number, "")
             others = [read_copy(one, name, number, str(one.root)) for one in mirrors]
+            last = number == max(numbers)
+
+            def ends(offset: int, number: int = number, last: bool = last) -> bool:
+                # The next segment goes on behind a checkpoint of this one, else it does not verify.
+                return cut and (not last or (number, offset) in known.ends)
+
             proposal = assemble(
                 number,
                 own,
@@ -154,10 +166,11 @@ class Mender:
                 whole.get(number, set()),
                 signed=known.signed,
                 longer=longer,
+                ends=ends,
             )
             if (own is None and not proposal.data) or (own is not None and proposal.data == own.data):
                 continue
-            path = self._stage / f"{name}-{number:08d}-{int(longer)}.seg"
+            path = self._stage / f"{name}-{number:08d}-{int(longer)}{int(cut)}.seg"
             path.write_bytes(proposal.data)
             files[number] = path
             sources += [one for one in proposal.sources if one not in sources]

@@ -15,8 +15,7 @@ from __future__ import annotations
 import struct
 import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any, BinaryIO, Final
+from typing import Any, BinaryIO, Final, NamedTuple
 
 import zstandard
 
@@ -28,6 +27,7 @@ __all__ = [
     "ENTRY",
     "FRAME",
     "MAX_CHUNK",
+    "MAX_ITEMS",
     "NOTE",
     "NOTE_HEAD",
     "Chunk",
@@ -37,9 +37,11 @@ __all__ = [
     "has_hole",
     "is_note",
     "items",
+    "notes_from",
     "pack_item",
     "raw_chunk",
     "read_chunks",
+    "stands_alone",
 ]
 
 ENTRY: Final = 1
@@ -59,16 +61,19 @@ NOTE_HEAD: Final = CHUNK_HEADER.size + _ITEM.size
 FRAME: Final = 256 * 1024
 """Raw bytes after which a new zstd stream begins: damage costs at most the rest of one stream."""
 MAX_CHUNK: Final = 1 << 30
+MAX_ITEMS: Final = 1 << 20
 LEVEL: Final = 3
 _SLICE: Final = 1024
 BLOCK: Final = 512
 """The least that a disk writes at once."""
+_WINDOW: Final = 1 << 20
 _TRUSTED: Final = 1 << 20
 """Stored bytes of a chunk that are read without asking whether the file has them."""
+MAX_NOTE: Final = 4096
+"""Bytes of a chunk that holds a note: a log's own has a few hundred."""
 
 
-@dataclass(frozen=True, slots=True)
-class Chunk:
+class Chunk(NamedTuple):
     """One chunk as read: where it starts and ends in the file, its form and its decompressed bytes."""
 
     start: int
@@ -77,8 +82,7 @@ class Chunk:
     data: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Item:
+class Item(NamedTuple):
     """One item of a chunk; ``data`` is the bytes behind its header."""
 
     kind: int
@@ -197,43 +201,105 @@ def _inflate(stream: Any, stored: bytes, raw_length: int, offset: int, where: st
 
 
 def is_note(data: bytes, start: int) -> bool:
-    """Whether a whole, checksummed chunk that holds nothing but a note begins at ``start``."""
+    """Whether a whole, checksummed chunk of at most 4 KiB that holds one note alone begins at ``start``."""
     if start + CHUNK_HEADER.size > len(data):
         return False
     form, length, raw_length, checksum = CHUNK_HEADER.unpack_from(data, start)
     stop = start + CHUNK_HEADER.size + length
-    if form != RAW or data[start + 1 : start + 4] != b"\0\0\0" or length != raw_length or stop > len(data):
+    if form != RAW or data[start + 1 : start + 4] != b"\0\0\0" or length != raw_length:
+        return False
+    if not _ITEM.size <= length <= MAX_NOTE or stop > len(data):
         return False
     stored = data[start + CHUNK_HEADER.size : stop]
-    return zlib.crc32(stored, zlib.crc32(data[start : start + 12])) == checksum and stored[:1] == bytes(
-        [NOTE]
+    kind, text = _ITEM.unpack_from(stored)
+    return bool(
+        kind == NOTE
+        and _ITEM.size + int(text) == length
+        and zlib.crc32(stored, zlib.crc32(data[start : start + 12])) == checksum
     )
 
 
-def has_hole(data: bytes, offset: int) -> bool:
-    """Whether the bytes at ``offset`` of a file have a hole of zeros, as blocks that never reached the disk leave it.
+def has_hole(file: BinaryIO, start: int, stop: int) -> bool:
+    """Whether a hole of zeros stands in these bytes of a file, as blocks that never reached the disk leave it.
 
     A hole goes from the first of these bytes, or from a border between blocks of 512 bytes, to the next border, and
     has at least the length of a chunk's header.
     """
-    start = 0
-    while start < len(data):
-        stop = start + BLOCK - (offset + start) % BLOCK
-        if stop <= len(data) and stop - start >= CHUNK_HEADER.size and not data[start:stop].strip(b"\0"):
-            return True
-        start = stop
+    file.seek(start)
+    while start < stop:
+        data = file.read(min(_WINDOW - start % BLOCK, stop - start))
+        if not data:
+            return False
+        at = 0
+        while at < len(data):
+            end = at + BLOCK - (start + at) % BLOCK
+            if end <= len(data) and end - at >= CHUNK_HEADER.size and not data[at:end].strip(b"\0"):
+                return True
+            at = end
+        start += len(data)
     return False
 
 
 def items(chunk: Chunk, *, where: str) -> Iterator[Item]:
-    """Items of a chunk; raises LogError (CF-LOG-011) when they do not fill it exactly."""
-    data, offset, size = chunk.data, 0, len(chunk.data)
+    """Items of a chunk, one at a time; raises LogError (CF-LOG-011) at once when they do not fill it exactly.
+
+    A chunk of nothing but empty items would stand for very many, so their number has a limit.
+    """
+    data, size = chunk.data, len(chunk.data)
+    unpack, header = _ITEM.unpack_from, _ITEM.size
+    bounds: list[tuple[int, int, int]] = []
+    offset = 0
     while offset < size:
-        if offset + _ITEM.size > size:
+        if offset + header > size:
             raise LogError("an item header is cut", code="CF-LOG-011", where=f"{where} byte {chunk.start}")
-        kind, length = _ITEM.unpack_from(data, offset)
-        offset += _ITEM.size
-        if not ENTRY <= kind <= NOTE or offset + length > size:
+        kind, length = unpack(data, offset)
+        begin = offset + header
+        offset = begin + length
+        if not ENTRY <= kind <= NOTE or offset > size:
             raise LogError("not an item", code="CF-LOG-011", where=f"{where} byte {chunk.start}")
-        yield Item(kind, data[offset : offset + length])
-        offset += length
+        if len(bounds) == MAX_ITEMS:
+            raise LogError(
+                f"more than {MAX_ITEMS} items", code="CF-LOG-011", where=f"{where} byte {chunk.start}"
+            )
+        bounds.append((kind, begin, offset))
+    return (Item(kind, data[begin:end]) for kind, begin, end in bounds)
+
+
+def stands_alone(chunk: Chunk) -> bool:
+    """Whether a raw chunk holds exactly one item."""
+    data = chunk.data
+    return (
+        chunk.form == RAW
+        and len(data) >= _ITEM.size
+        and _ITEM.size + int(_ITEM.unpack_from(data)[1]) == len(data)
+    )
+
+
+def notes_from(file: BinaryIO, log: str, start: int) -> Iterator[tuple[int, bytes]]:
+    """(offset of its chunk, text) of all notes of a log that stand whole, each in its own chunk, behind ``start``.
+
+    Looked for by what they begin with: 64 hex digits, a slash and the log's name; around them may be anything.
+    """
+    mark = f"/{log}\n".encode()
+    lead = NOTE_HEAD + 64
+    file.seek(start)
+    held, at, begin, more = b"", 0, start, b"more"
+    while more:
+        more = file.read(_WINDOW)
+        held += more
+        while (found := held.find(mark, at)) >= 0 and (not more or len(held) - found >= MAX_NOTE):
+            note = _note_at(held, found - lead)
+            if note:
+                yield begin + found - lead, note
+            at = found + 1
+        # What may go on in the next window is kept.
+        at = found if found >= 0 else max(at, len(held) - len(mark) + 1)
+        kept = max(0, at - lead)
+        held, at, begin = held[kept:], at - kept, begin + kept
+
+
+def _note_at(data: bytes, start: int) -> bytes:
+    if start < 0 or not is_note(data, start):
+        return b""
+    chunk = data[start + CHUNK_HEADER.size :][: CHUNK_HEADER.unpack_from(data, start)[1]]
+    return chunk[_ITEM.size :]

@@ -51,6 +51,7 @@ class Side:
     content: list[bytes] = field(default_factory=list)
     order: dict[str, int] = field(default_factory=dict)
     session: Entry | None = None
+    environment: Any = None
 
     @property
     def content_root(self) -> str:
@@ -75,6 +76,8 @@ class Side:
             side.order[name_of(entry)] = len(side.order)
             if content is not None:
                 side.content.append(canonical.dumps(content))
+            if records.is_record(entry.body):
+                side.environment = entry.body["context"].get("environment", side.environment)
             if not records.is_record(entry.body):
                 if type(content) is dict:
                     side.handoffs.append((entry, content))

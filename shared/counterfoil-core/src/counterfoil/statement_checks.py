@@ -69,7 +69,7 @@ class StatementCheck:
         """Judge one entry that is an envelope."""
         try:
             envelope = Envelope.parse(entry.body)
-            if envelope.to_bytes() != entry.body_bytes:
+            if not envelope.is_normal(entry.body):
                 self._say("CF-VERIFY-040", at, "an envelope is not in its normal form")
                 return
             ring = _Ring(self.identity, self._bound, self._keyring)

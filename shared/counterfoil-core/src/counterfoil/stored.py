@@ -1,159 +1,234 @@
-"""What a log holds under its digests, for the checks: blobs with sizes, composites whose parts are missing."""
+"""What a log holds under its digests, for the checks: blobs and what they are, composites whose parts are missing."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from typing import Final
 
-from counterfoil.digest import MEDIA_FOLD, MEDIA_JSON, Reference
+from counterfoil.before import Before
+from counterfoil.digest import Reference
 from counterfoil.errors import CounterfoilError
 from counterfoil.log import BlobSeen, read_blob
+from counterfoil.packed import ROW, Digests
+from counterfoil.shapes import ANY, FOLD, TEXT, VALUE, Part, is_text, need_of, parts_of, shape_of
 from counterfoil.stores import FolderStore
 
 __all__ = ["Stored"]
 
-_ANY_SIZE: Final = -1
-"""Size in the reference to the node before, which a node of a message list does not tell."""
-_REF: Final = re.compile(
-    rb'\{"\$ref":\{"media":"((?:[^"\\]++|\\.)*+)","sha256":"([0-9a-f]{64})","size":([0-9]{1,20})\}\}'
-)
-"""A reference in a composite, which is canonical JSON: there it reads just so, and no string holds a bare quote."""
-_DIGEST: Final = re.compile("[0-9a-f]{64}")
-_PREVIOUS: Final = re.compile(rb',"n":[0-9]{1,20},"parent":"([0-9a-f]{64})?"\}\Z')
-"""How a node of a message list ends: with the one before it, if there is one."""
 _LACKING_MAX: Final = 256
 """Lacking parts remembered of one composite; one that lacks more is never taken for whole."""
 _LIST_MAX: Final = 64 << 20
 """Bytes of a list that is parsed; all of it stands in memory many times over."""
-_NEVER: Final = 1 << 62
-_AS_FOLD: Final = b"f"
-_Part = tuple[bytes, int, bytes]
-"""Digest, size and, for what must be whole itself, the key under which it stands in ``_hollow`` while it is not."""
+_DIGEST: Final = re.compile("[0-9a-f]{64}")
 _CITABLE: Final = re.compile(rb'[0-9a-f]{64}/[0-9a-f]{16}\n|\[\{"log":"|\[\{"digest":"')
 """How a checkpoint begins, a list of references to such (what a session cites of the other logs), a list of parents."""
+
+# The number that a digest has: size (31 bits), whether the bytes are text, whether they are a whole value, and the
+# number of the node that they are.
+_SIZE: Final = (1 << 31) - 1
+_TEXT: Final = 1 << 31
+_VALUE: Final = 1 << 32
+_NODE: Final = 33
 
 
 class Stored:
     """Blobs, records and statements of one log, by digest, as far as they have passed by.
 
-    A composite that lacks parts is told when each of them comes, so that nothing is ever walked twice.
+    A composite that lacks parts is told when each of them comes, so that nothing is ever walked twice. With ``before``
+    only a part of the log passes by: what is not in it is believed to stand before it, and noted there.
     """
 
-    def __init__(self, store: FolderStore, name: str) -> None:
+    def __init__(self, store: FolderStore | None, name: str, *, before: Before | None = None) -> None:
+        self.blobs = Digests()
+        self.citable: dict[bytes, tuple[int, int, int, int]] = {}
         self._store = store
         self._name = name
-        self._blobs: dict[bytes, int] = {}
-        self._hollow: dict[bytes, int] = {}
-        self._absent: dict[bytes, list[tuple[bytes, _Part]]] = {}
-        self._unfilled: dict[bytes, list[bytes]] = {}
-        self._citable: dict[str, tuple[int, int, int, int]] = {}
-        self._digests: set[bytes] = set()
+        self._before = before
+        self.rows = bytearray()
+        self.known_rows = bytearray()
+        self._known = Digests()
+        self._hollow: dict[tuple[bytes, bool], list[int]] = {}
+        self._absent: dict[bytes, list[tuple[tuple[bytes, bool], Part]]] = {}
+        self._unfilled: dict[tuple[bytes, bool], list[tuple[tuple[bytes, bool], Part]]] = {}
 
     def __len__(self) -> int:
-        return len(self._blobs)
+        return len(self.blobs)
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self.blobs, self._known = Digests(), Digests()
+        for held in (self.citable, self._hollow, self._absent, self._unfilled):
+            held.clear()
+
+    # -- blobs --------------------------------------------------------------------------------------------------------
 
     def blob(self, blob: BlobSeen) -> None:
         """Note a blob that passes by."""
         data, digest = blob.data, bytes.fromhex(blob.sha256)
-        if digest in self._blobs:
+        if digest in self.blobs:
             return
-        self._blobs[digest] = len(data)
+        number = len(data) | (_TEXT if is_text(data) else 0)
         if _CITABLE.match(data):
-            self._citable[blob.sha256] = blob.place
-        if data[:1] in (b"{", b"["):
-            self._composite(digest, data)
-        for whole, part in self._absent.pop(digest, ()):
-            # Of another size it is another thing: what cites it stays hollow.
-            if part[1] in (len(data), _ANY_SIZE):
-                if part[2] in self._hollow:
-                    self._unfilled.setdefault(part[2], []).append(whole)
-                else:
-                    self._filled(whole)
+            self.citable[digest] = blob.place
+        shape = shape_of(data)
+        waits: list[tuple[tuple[bytes, bool], set[Part], int]] = []
+        if shape is not None:
+            lacking = self._lacking(data)
+            if lacking is not None:
+                number |= self._bits(lacking, (digest, False), _VALUE, waits)
+                if shape.number:
+                    parent = shape.parent
+                    more = lacking if parent is None or self._state(parent) else lacking | {parent}
+                    number |= self._bits(more, (digest, True), shape.number << _NODE, waits)
+        self.blobs.add(digest, number)
+        if self._before is not None:
+            self.rows += ROW.pack(digest, number)
+        for key, parts, bits in waits:
+            self._wait(key, parts, bits)
+        for key, part in self._absent.pop(digest, ()):
+            self._arrived(key, part)
 
-    def _composite(self, digest: bytes, data: bytes) -> None:
-        """Note a composite whose parts are not all there; it matters only if it is cited as one."""
-        lacking: set[_Part] = set()
-        for part in _parts(data):
-            if not self._has(part):
+    def _lacking(self, data: bytes) -> set[Part] | None:
+        """Parts of a value that are not there; None when it can never be whole."""
+        lacking: set[Part] = set()
+        for part in parts_of(data):
+            if not self._state(part):
                 lacking.add(part)
                 if len(lacking) > _LACKING_MAX:
-                    break
-        self._wait(digest, lacking)
-        if data.startswith(b'{"add":'):
-            found = _PREVIOUS.search(data, max(0, len(data) - 128))
-            if found is None:
-                self._hollow[digest + _AS_FOLD] = _NEVER
-                return
-            if found[1]:
-                parent = bytes.fromhex(found[1].decode())
-                part = (parent, _ANY_SIZE, parent + _AS_FOLD)
-                if not self._has(part):
-                    lacking.add(part)
-            self._wait(digest + _AS_FOLD, lacking)
+                    return None
+        return lacking
 
-    def _wait(self, whole: bytes, lacking: set[_Part]) -> None:
+    def _bits(
+        self,
+        lacking: set[Part],
+        key: tuple[bytes, bool],
+        bits: int,
+        waits: list[tuple[tuple[bytes, bool], set[Part], int]],
+    ) -> int:
         if not lacking:
-            return
-        hopeless = any(part[0] in self._blobs and not self._fits(part) for part in lacking)
-        if hopeless or len(lacking) > _LACKING_MAX:
-            self._hollow[whole] = _NEVER
-            return
-        self._hollow[whole] = len(lacking)
-        for part in lacking:
-            if part[0] in self._blobs:
-                self._unfilled.setdefault(part[2], []).append(whole)
-            else:
-                self._absent.setdefault(part[0], []).append((whole, part))
+            return bits
+        if len(lacking) <= _LACKING_MAX:
+            waits.append((key, lacking, bits))
+        return 0
 
-    def _filled(self, whole: bytes) -> None:
+    def _wait(self, key: tuple[bytes, bool], lacking: set[Part], bits: int) -> None:
+        """Note a composite whose parts are not all there; it matters only if it is cited as one."""
+        states = {part: self._state(part) for part in lacking}
+        if False in states.values():
+            return  # of another size or kind it is another thing: what cites it stays hollow
+        self._hollow[key] = [len(lacking), bits]
+        for part in lacking:
+            if part.digest in self.blobs:
+                self._unfilled.setdefault((part.digest, _as_node(part)), []).append((key, part))
+            else:
+                self._absent.setdefault(part.digest, []).append((key, part))
+
+    def _arrived(self, key: tuple[bytes, bool], part: Part) -> None:
+        state = self._state(part)
+        if state:
+            self._filled(key)
+        elif state is None:
+            self._unfilled.setdefault((part.digest, _as_node(part)), []).append((key, part))
+        else:
+            self._hollow.pop(key, None)
+
+    def _filled(self, key: tuple[bytes, bool]) -> None:
         """One part of a composite is there now: its bytes may have come later, or earlier as somebody's text."""
-        stack = [whole]
+        stack = [key]
         while stack:
-            whole = stack.pop()
-            self._hollow[whole] -= 1
-            if not self._hollow[whole]:
-                del self._hollow[whole]
-                stack += self._unfilled.pop(whole, ())
+            key = stack.pop()
+            waiting = self._hollow.get(key)
+            if waiting is None:
+                continue
+            waiting[0] -= 1
+            if not waiting[0]:
+                del self._hollow[key]
+                self.blobs.change(key[0], (self.blobs.get(key[0]) or 0) | waiting[1])
+                for other, part in self._unfilled.pop(key, ()):
+                    if self._state(part):
+                        stack.append(other)
+                    else:
+                        self._hollow.pop(other, None)
+
+    def _state(self, part: Part) -> bool | None:
+        """Whether what a part says is there, whole; None while it may still become so."""
+        digest, size, need = part
+        number = self.blobs.get(digest)
+        if number is None:
+            if self._before is None:
+                return None
+            self._before.part(part)
+            return True
+        if size not in (number & _SIZE, -1):
+            return False
+        if need == ANY:
+            return True
+        if need == TEXT:
+            return bool(number & _TEXT)
+        if need == VALUE:
+            return True if number & _VALUE else (None if (digest, False) in self._hollow else False)
+        node = number >> _NODE
+        if node:
+            return need in (FOLD, node)
+        return None if (digest, True) in self._hollow else False
 
     def there(self, ref: Reference) -> bool:
-        """Whether the bytes under a reference, and all that a composite cites, are stored."""
-        return self._has(_part(bytes.fromhex(ref.sha256), ref.size, ref.media))
+        """Whether the bytes under a reference are stored and what it says, and all that they cite too."""
+        return self.has(Part(bytes.fromhex(ref.sha256), ref.size, need_of(ref.media)))
 
-    def _fits(self, part: _Part) -> bool:
-        return part[1] in (self._blobs.get(part[0], _ANY_SIZE - 1), _ANY_SIZE)
-
-    def _has(self, part: _Part) -> bool:
-        return part[0] in self._blobs and self._fits(part) and part[2] not in self._hollow
+    def has(self, part: Part) -> bool:
+        """The same of a part."""
+        return bool(self._state(part))
 
     def read(self, ref: Reference) -> bytes:
         """Bytes of a checkpoint, or list of such, stored before; empty when they are something else."""
-        place = self._citable.get(ref.sha256)
-        if self._blobs.get(bytes.fromhex(ref.sha256), 0) > _LIST_MAX:
+        digest = bytes.fromhex(ref.sha256)
+        number, place = self.blobs.get(digest), self.citable.get(digest)
+        if number is None or number & _SIZE > _LIST_MAX:
             return b""
         try:
-            return b"" if place is None else read_blob(self._store, self._name, place)
+            return b"" if place is None or self._store is None else read_blob(self._store, self._name, place)
         except CounterfoilError:
             return b""
+
+    # -- records and statements ---------------------------------------------------------------------------------------
 
     def knows(self, digest: str) -> bool:
         """Whether a record or statement of this digest has passed by."""
         # `fromhex` alone would take spaces and capitals too, which no writer and no other reader takes.
-        return _DIGEST.fullmatch(digest) is not None and bytes.fromhex(digest) in self._digests
+        return _DIGEST.fullmatch(digest) is not None and bytes.fromhex(digest) in self._known
 
     def add(self, digest: str) -> None:
-        """Note a record's or statement's digest."""
-        self._digests.add(bytes.fromhex(digest))
+        """Note a statement's digest."""
+        self.add_raw(bytes.fromhex(digest))
+
+    def add_raw(self, digest: bytes) -> None:
+        """Note a record's or statement's digest (32 bytes)."""
+        if digest not in self._known:
+            self._known.add(digest)
+            if self._before is not None:
+                self.known_rows += digest
+
+    # -- parts of a log -----------------------------------------------------------------------------------------------
+
+    def follows(self, parts: set[Part], rows: bytes) -> bool:
+        """Whether parts are there, and blobs that come next change nothing here: none is awaited, none differs."""
+        get, absent = self.blobs.get, self._absent
+        if not all(map(self.has, parts)):
+            return False
+        return all(
+            get(digest) in (None, number) and digest not in absent for digest, number in ROW.iter_unpack(rows)
+        )
+
+    def merge(self, rows: memoryview, known: memoryview) -> None:
+        """Take blobs and digests that come next."""
+        blobs = self.blobs
+        for digest, number in ROW.iter_unpack(rows):
+            if digest not in blobs:
+                blobs.add(digest, number)
+        for at in range(0, len(known), 32):
+            self.add_raw(bytes(known[at : at + 32]))
 
 
-def _part(digest: bytes, size: int, media: str) -> _Part:
-    if media == MEDIA_JSON:
-        return digest, size, digest
-    return digest, size, digest + _AS_FOLD if media == MEDIA_FOLD else b""
-
-
-def _parts(data: bytes) -> Iterator[_Part]:
-    for found in _REF.finditer(data):
-        # A media type of any length may stand there; only two of them matter.
-        media = found[1].decode() if found.end(1) - found.start(1) <= 64 and found[1].isascii() else ""
-        yield _part(bytes.fromhex(found[2].decode()), int(found[3]), media)
+def _as_node(part: Part) -> bool:
+    return part.need == FOLD or part.need > 0

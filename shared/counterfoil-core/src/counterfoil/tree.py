@@ -89,6 +89,15 @@ class Tree:
         peaks.append(leaf)
         self._size += 1
 
+    def add(self, data: bytes) -> None:
+        """Adds the leaf of an entry's bytes."""
+        node, rest, peaks = sha256(b"\x00" + data).digest(), self._size, self._peaks
+        while rest & 1:
+            node = sha256(b"\x01" + peaks.pop() + node).digest()
+            rest >>= 1
+        peaks.append(node)
+        self._size += 1
+
     def root(self) -> bytes:
         """Root over all leaves so far."""
         if not self._peaks:

@@ -12,17 +12,19 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from counterfoil import keys, trust
+from counterfoil import evidence_checks, keys, trust
 from counterfoil.bundles.store import BundleStore
 from counterfoil.bundles.verifying import verify_bundle
 from counterfoil.checks import LogCheck
-from counterfoil.choosing import moved_with
 from counterfoil.continuing import Continuation, continues, parse_checkpoint
 from counterfoil.dsse import Check
 from counterfoil.errors import CounterfoilError, StoreError
-from counterfoil.findings import EXIT_CODES, Finding, Verdict, Verification
+from counterfoil.evidence_checks import Outcome
+from counterfoil.findings import EXIT_CODES, Finding, Findings, Verdict, Verification
 from counterfoil.log import Entry, LogScan, Problem
+from counterfoil.parts import Proven, judge_part
 from counterfoil.reader import read
+from counterfoil.sidebyside import SideBySide, enough
 from counterfoil.signatures import Signatures
 from counterfoil.stores import FolderStore
 from counterfoil.trust import Policy
@@ -43,6 +45,7 @@ def verify(
     run: str | None = None,
     checkpoints: Sequence[bytes | str] = (),
     full: bool = False,
+    jobs: int | None = None,
 ) -> Verification:
     """Check every byte of evidence, or of a bundle; never raises for what it finds, StoreError when there is nothing.
 
@@ -50,19 +53,20 @@ def verify(
     place of the pinned ones, TrustError (CF-TRUST-001 to 003) when it is none; ``run`` judges only the logs that hold
     that run or cannot be read to their end (a bundle is judged as a whole); ``checkpoints`` are notes kept elsewhere
     which the evidence must continue: each becomes a finding or a member of ``continues``, NoteError when one is no
-    checkpoint; ``full`` computes signatures again that were found valid before.
+    checkpoint; ``full`` computes signatures again that were found valid before; ``jobs`` processes read segments
+    side by side (default: as many as there are cores, where there is much to read).
     """
     for note in checkpoints:
         parse_checkpoint(note)
     reader = read(evidence)
     ring = keyring if isinstance(keyring, keys.Keyring) else keys.Keyring.load(keyring)
     with contextlib.nullcontext() if full else Signatures() as known:
-        judging = Judging(ring, check=None if known is None else known.check)
+        judging = Judging(ring, check=None if known is None else known.check, jobs=jobs)
         if policy is not None:
             judging.believe(policy)
         if isinstance(reader.store, BundleStore):
-            out = Verification()
-            verify_bundle(reader.store.root, judging.ring, out, shared=judging.begin(out), kept=checkpoints)
+            out = Verification(list(judging.doubts))
+            verify_bundle(reader.store.root, judging.ring, out, shared=judging.begin(), kept=checkpoints)
             return out
         return settled(reader.store, judging, run, checkpoints).result
 
@@ -83,6 +87,7 @@ class Judging:
     ring: keys.Keyring
     check: Check | None = None
     policy: Policy | None = None
+    jobs: int | None = 1
     doubts: list[Finding] = field(default_factory=list)
 
     def believe(self, policy: str | os.PathLike[str] | bytes | Policy) -> None:
@@ -95,9 +100,8 @@ class Judging:
         else:
             self.ring = self.policy.keyring
 
-    def begin(self, out: Verification) -> Shared:
+    def begin(self) -> Shared:
         """What the checks of all logs share in one pass."""
-        out.findings += self.doubts
         return Shared(Heads(), self.policy, self.check)
 
 
@@ -122,9 +126,11 @@ def examine(
 ) -> Examined:
     """One pass of ``verify``, for who needs the parts."""
     out = Verification()
-    parts: dict[str, list[Finding]] = {}
-    shared = judging.begin(out)
+    found, notes = Findings(), Findings()
+    found.extend(judging.doubts)
+    shared = judging.begin()
     checks: dict[str, LogCheck] = {}
+    outcomes: dict[str, Outcome] = {}
     heads: dict[str, keys.Head] = {}
     own = None
     try:
@@ -132,37 +138,35 @@ def examine(
         heads = keys.remembered_heads()
         own = keys.Keyring.load().own
     except CounterfoilError as exc:
-        out.findings.append(_finding(exc, "cannot-tell"))
+        found.add(_finding(exc, "cannot-tell"))
     names = store.logs()
     if run is None:
         # A folder without a log is no evidence, whatever else is in it.
-        out.findings += _foreign(store) if names else []
+        found.extend(evidence_checks.foreign(store) if names else ())
     else:
         wanted = {parse_checkpoint(note)[1].origin.rpartition("/")[2] for note in kept}
         names = [name for name in names if name in wanted or _in_scope(store, name, heads, run)]
-    for name in names:
-        check = LogCheck(store, name, judging.ring, heads, own=own, shared=shared)
-        parts[name] = check.run()
-        out.findings += parts[name]
-        out.notes += check.notes
-        checks[name] = check
+    for check in _judged(store, names, judging, heads, own, shared):
+        found.extend(check.findings)
+        notes.extend(check.notes)
+        checks[check.name] = check
+        outcomes[check.name] = Outcome(check.name, check.origin, check.checkpoints, check.cites)
         for key, count in check.counts.items():
             out.counts[key] += count
     out.counts["logs"] = len(names)
-    everything = {name: check.checkpoints for name, check in checks.items()}
-    for check in checks.values():
-        out.findings += check.cited(everything, partial=run is not None)
-    out.findings += shared.heads.findings({check.origin: check.checkpoints for check in checks.values()})
-    out.findings += _absent(store, heads, names, partial=run is not None)
-    out.findings += _copied(store, heads, checks)
+    for one in outcomes.values():
+        found.extend(evidence_checks.cited(one, outcomes, partial=run is not None))
+    found.extend(shared.heads.findings({one.origin: one.checkpoints for one in outcomes.values()}))
+    found.extend(evidence_checks.absent(store, heads, names, partial=run is not None))
+    found.extend(evidence_checks.copied(store, heads, outcomes))
     for note in kept:
-        found = continues(store, checks, note)
-        if isinstance(found, Continuation):
-            out.continues.append(found)
+        went = continues(store, checks, note)
+        if isinstance(went, Continuation):
+            out.continues.append(went)
         else:
-            out.findings.append(found)
+            found.add(went)
     if not names:
-        out.findings.append(
+        found.add(
             Finding(
                 "CF-VERIFY-001",
                 str(store.root),
@@ -171,7 +175,44 @@ def examine(
                 "cannot-tell",
             )
         )
-    return Examined(out, checks, parts)
+    out.findings, out.notes = found.whole(), notes.whole()
+    return Examined(out, checks, {name: check.findings.whole() for name, check in checks.items()})
+
+
+def _judged(
+    store: FolderStore,
+    names: list[str],
+    judging: Judging,
+    heads: dict[str, keys.Head],
+    own: str | None,
+    shared: Shared,
+) -> Iterator[LogCheck]:
+    """The checks of all logs, done; with several jobs their segments are read side by side."""
+    jobs = enough(store) if judging.jobs is None else judging.jobs
+    # What is no plain folder (a bundle, a folder with files put in the place of others) cannot be read by its path.
+    if jobs < 2 or not getattr(store, "by_path", type(store) is FolderStore):
+        for name in names:
+            check = LogCheck(store, name, judging.ring, heads, own=own, shared=shared)
+            check.run()
+            yield check
+        return
+    watch = getattr(store, "read_elsewhere", None)
+    proven = Proven(shared.check)
+    shared.check = proven.check
+    with SideBySide(store, names, jobs=jobs) as ahead:
+        for name in names:
+            check = LogCheck(store, name, judging.ring, heads, own=own, shared=shared)
+            for step, part in ahead.parts(name):
+                if part is None or not judge_part(check, part, proven):
+                    for event in check.scan.read(step):
+                        check.take(event)
+                elif watch is not None:
+                    watch(part.state.good)
+                if check.scan.broken:
+                    ahead.skip(name)
+                    break
+            check.finish()
+            yield check
 
 
 def _in_scope(store: FolderStore, name: str, heads: dict[str, keys.Head], run: str) -> bool:
@@ -200,48 +241,3 @@ def _picture(store: FolderStore) -> dict[tuple[str, int], int]:
 
 def _finding(exc: CounterfoilError, verdict: Verdict) -> Finding:
     return Finding(exc.code, exc.where or "", exc.message, exc.hint or "", verdict)
-
-
-def _foreign(store: FolderStore) -> Iterator[Finding]:
-    for name, wrong in store.foreign():
-        yield Finding(
-            "CF-VERIFY-002",
-            name,
-            f"{name} {wrong}",
-            "every byte inside evidence is evidence: find out who put it there",
-        )
-
-
-def _copied(
-    store: FolderStore, heads: dict[str, keys.Head], checks: dict[str, LogCheck]
-) -> Iterator[Finding]:
-    """Logs of other evidence among those that were written here; evidence moved or copied as a whole is none."""
-    places = {name: heads[check.origin].evidence for name, check in checks.items() if check.origin in heads}
-    if store.names.isdisjoint(places.values()):
-        return
-    for name, place in sorted(places.items()):
-        if place and place not in store.names and os.path.isdir(os.path.join(place, name)):
-            yield Finding(
-                "CF-VERIFY-006",
-                name,
-                f"a log that was written in {place}",
-                "it was copied in here: find out by whom",
-            )
-
-
-def _absent(
-    store: FolderStore, heads: dict[str, keys.Head], names: list[str], *, partial: bool
-) -> Iterator[Finding]:
-    if partial:
-        return
-    moved = moved_with(store, heads)
-    for origin, head in sorted(heads.items()):
-        name = origin.rpartition("/")[2]
-        if name not in names and (head.evidence in store.names or head in moved):
-            entries = "1 entry" if head.size == 1 else f"{head.size} entries"
-            yield Finding(
-                "CF-VERIFY-003",
-                name,
-                f"a log that was written here ({entries}) is gone",
-                f"restore it from a copy; if you deleted it on purpose: counterfoil keys forget {name}",
-            )

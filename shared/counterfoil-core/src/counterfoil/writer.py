@@ -142,7 +142,9 @@ class Writer(Appender):
                 return False
             self._taken += size
             self._queue.put(item)
-            return True
+        if self._queue.qsize() >= GROUP and not self._urgent.is_set():
+            self._urgent.set()  # a whole group waits: the window would only keep it from the disk
+        return True
 
     def _release(self) -> None:
         with self._gate:
@@ -186,7 +188,7 @@ class Writer(Appender):
             except queue.Empty:
                 pass
             else:
-                if first[0] in (BLOB, ENTRY):
+                if first[0] in (BLOB, ENTRY) and self._queue.qsize() < GROUP:
                     self._urgent.wait(WINDOW)
                 self._urgent.clear()
                 closing, wanted = self._gather(first)

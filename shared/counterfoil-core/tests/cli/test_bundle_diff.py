@@ -145,6 +145,16 @@ def test_two_different_runs(cli: Any, desk: Any, tmp_path: Path) -> None:
     assert told["differences"] == cli.json("diff", desk.evidence, code=1)["differences"]
 
 
+def test_many_differences_are_listed_in_json_alone(
+    cli: Any, desk: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    every = len(cli.json("diff", desk.evidence, code=1)["differences"])
+    monkeypatch.setattr("counterfoil.cli.diff._LISTED", 2)
+    lines = cli("diff", desk.evidence).stdout.splitlines()
+    assert f"{every - 2} more differences follow; --json lists all" in lines
+    assert len(cli.json("diff", desk.evidence, code=1)["differences"]) == every > 2
+
+
 @pytest.mark.parametrize("runs", [["--run", "1"], ["--run", "1", "--run", "2", "--run", "1"]])
 def test_diff_wants_two_runs(cli: Any, desk: Any, runs: list[str]) -> None:
     done = cli("diff", desk.evidence, *runs)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import random
 import resource
 import signal
 import sys
@@ -55,6 +56,7 @@ def _atheris(name: str, seconds: int) -> NoReturn:
     import atheris
 
     with atheris.instrument_imports(include=["counterfoil"]):
+        import mutation
         import parsers
 
     folder = Path(tempfile.mkdtemp(prefix="counterfoil-corpus-"))
@@ -70,6 +72,12 @@ def _atheris(name: str, seconds: int) -> NoReturn:
         tried += 1
         _try(parsers, name, data)
 
+    def change(data: bytes, most: int, seed: int) -> bytes:
+        # libFuzzer's own changes seldom leave JSON that parses.
+        rng = random.Random(seed)
+        made: bytes = mutation.of_json(rng, data) if seed % 2 else atheris.Mutate(data, most)
+        return made[:most]
+
     longest = max(_LONGEST, *(len(seed) for seed in parsers.SEEDS(name)))
     options = {
         "max_total_time": seconds,
@@ -81,7 +89,11 @@ def _atheris(name: str, seconds: int) -> NoReturn:
         "dict": words,
         "artifact_prefix": f"{folder.parent}{os.sep}",
     }
-    atheris.Setup([sys.argv[0], str(folder), *(f"-{key}={value}" for key, value in options.items())], one)
+    atheris.Setup(
+        [sys.argv[0], str(folder), *(f"-{key}={value}" for key, value in options.items())],
+        one,
+        custom_mutator=change,
+    )
     atheris.Fuzz()
     raise AssertionError("libFuzzer ends the process itself")
 

@@ -6,11 +6,11 @@ import base64
 import binascii
 from typing import Any, Final
 
-from counterfoil import keys, records
+from counterfoil import canonical, keys, records
 from counterfoil.bundles.facts import Facts, heads_of, references_of
 from counterfoil.bundles.opened import Opened
 from counterfoil.bundles.parts import BlobGraph
-from counterfoil.digest import Reference, references_in, sha256_hex
+from counterfoil.digest import Reference, is_reference, references_in, sha256_hex
 from counterfoil.entries import BlobSeen, Entry
 from counterfoil.errors import CounterfoilError
 from counterfoil.findings import Finding, Verdict
@@ -140,6 +140,13 @@ class Judge:
             self._say("CF-VERIFY-031", at, "the session does not belong to this log")
             return
         self._statements.new_session()
+        listed = context.get("seen")
+        if is_reference(listed):
+            try:
+                canonical.loads(self._held.read(Reference.from_dict(listed)))
+            except CounterfoilError as exc:
+                self._say(exc.code, at, f"the list of other logs cannot be read: {exc.message}")
+                return
         inline = set(references_in(entry.body))
         for note in dict.fromkeys(references_of(entry, self._held.read)):
             if note not in inline and not self._held.there(note):

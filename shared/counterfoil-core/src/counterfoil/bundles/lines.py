@@ -205,4 +205,7 @@ def entry_of(log: str, value: dict[str, Any], data: bytes, offset: int, where: s
         raise
     # `{"body":` is 8 bytes; behind the body stand `,"i":N,"prev":"<64>"}`.
     raw = data[8 : len(data) - len(b',"i":,"prev":""}') - 64 - len(str(value["i"]))]
-    return Entry(log, value["i"], hashlib.sha256(data).hexdigest(), body, raw, 0, offset)
+    cited, nulls, floats = records.look(body)
+    op = "statement" if "payload" in body else body["content"]["op"]
+    digest = hashlib.sha256(data).hexdigest()
+    return Entry(log, value["i"], digest, body, raw, 0, offset, op, cited, not (nulls or floats))

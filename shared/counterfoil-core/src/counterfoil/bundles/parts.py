@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from counterfoil.digest import MEDIA_FOLD, MEDIA_JSON, Reference
-from counterfoil.stored import _PREVIOUS, _REF
+from counterfoil.shapes import NODE_END, REFERENCE
 
 __all__ = ["BlobGraph", "Finder", "Held", "Part", "part_of"]
 
@@ -59,7 +59,7 @@ class Finder:
 
     def _find(self) -> None:
         end = 0
-        for found in _REF.finditer(self._left):
+        for found in REFERENCE.finditer(self._left):
             media = found[1].decode() if found.end(1) - found.start(1) <= 64 and found[1].isascii() else ""
             self.parts.append((bytes.fromhex(found[2].decode()), int(found[3]), _form(media)))
             end = found.end()
@@ -76,7 +76,7 @@ class Finder:
             self._find()
             held.parts = tuple(dict.fromkeys(self.parts))
             if head.startswith(b'{"add":'):
-                found = _PREVIOUS.search(self._end)
+                found = NODE_END.search(self._end)
                 held.before = BAD_NODE if found is None else bytes.fromhex((found[1] or b"").decode())
         return held
 

@@ -12,8 +12,9 @@ from counterfoil.bundles.form import is_bundle, open_bundle
 from counterfoil.bundles.lines import entry_of
 from counterfoil.bundles.scanner import Scanner
 from counterfoil.digest import sha256_hex
-from counterfoil.entries import BlobSeen, Entry, Event, Problem
+from counterfoil.entries import BlobSeen, CheckpointSeen, Entry, Event, Problem
 from counterfoil.errors import CounterfoilError
+from counterfoil.notes import Checkpoint, Note
 from counterfoil.stores import FolderStore, open_store
 
 __all__ = ["BundleStore", "open_place"]
@@ -55,7 +56,7 @@ class BundleStore(FolderStore):
                 yield name
             elif found is None:
                 first = first or name
-            elif isinstance(found, Entry):
+            elif isinstance(found, Entry | CheckpointSeen):
                 if name == log:
                     yield found
             elif log == first:
@@ -67,18 +68,22 @@ class BundleStore(FolderStore):
             file.seek(place[1])
             return b"".join(stored_bytes(Scanner(file, 0)))
 
-    def _lines(self) -> Iterator[tuple[str | Problem, Entry | BlobSeen | None]]:
+    def _lines(self) -> Iterator[tuple[str | Problem, Entry | BlobSeen | CheckpointSeen | None]]:
         """(log, None) where one begins, then (log, what a line holds); last (what is wrong, None), if anything is."""
         with open_bundle(self.root) as file:
             lines = Scanner(file, 0)
-            name = ""
+            name, note = "", ""
             try:
                 lines.raw()
                 value = lines.next()
                 while value is not None:
                     kind = lines.kind(value)
+                    if note and kind not in ("entry", "gap", "head"):
+                        yield name, _signed(note)
+                        note = ""
                     if kind == "log":
-                        name = str(value.get("note")).partition("\n")[0].rpartition("/")[2]
+                        note = str(value["note"])
+                        name = note.partition("\n")[0].rpartition("/")[2]
                         yield name, None
                     elif kind == "entry":
                         entry = entry_of(name, value, lines.data, lines.offset, f"line {lines.number}")
@@ -89,18 +94,28 @@ class BundleStore(FolderStore):
                         yield name, blob
                         continue
                     value = lines.next()
+                if note:
+                    yield name, _signed(note)
             except (CounterfoilError, KeyError, TypeError, ValueError) as exc:
                 code = exc.code if isinstance(exc, CounterfoilError) else "CF-BUNDLE-003"
                 message = exc.message if isinstance(exc, CounterfoilError) else "a line has not its members"
                 yield Problem(code, f"line {lines.number}", message), None
 
     def _blob(self, lines: Scanner, value: dict[str, Any]) -> tuple[BlobSeen, dict[str, Any] | None]:
-        place, data = (0, lines.offset, 0, 0), b""
+        place = (0, lines.offset, 0, 0)
+        pieces: list[bytes] = []
         following: dict[str, Any] | None = value
         while following is not None and (following is value or lines.kind(following) == "more"):
-            data += piece_of(following)
+            pieces.append(piece_of(following))
             following = lines.next()
+        data = b"".join(pieces)
         return BlobSeen(sha256_hex(data), data, place), following
+
+
+def _signed(note: str) -> CheckpointSeen:
+    """The checkpoint that covers all entries of a section; as everything here, not verified."""
+    checkpoint = Checkpoint.parse(Note.parse(note).text)
+    return CheckpointSeen(note.encode(), checkpoint.size, checkpoint.root, 0, 0, True)
 
 
 def open_place(evidence: str | os.PathLike[str]) -> FolderStore:

@@ -65,7 +65,8 @@ def _judge(opened: Opened, ring: keys.Keyring, out: Verification, shared: Shared
         for key, count in judge.counts.items():
             out.counts[key] += count
     # What is cited of logs in the bundle was judged entry by entry; what a peer says of its own log elsewhere was not.
-    out.findings += [one for one in shared.heads.findings({}) if one.code == "CF-TRUST-042"]
+    told = shared.heads.findings({origin: log.heads for origin, log in opened.logs.items()})
+    out.findings += [one for one in told if one.code == "CF-TRUST-042"]
     out.counts["logs"] = len(opened.logs)
     out.counts["blobs"] = len(opened.graph.blobs)
     asked = opened.contents

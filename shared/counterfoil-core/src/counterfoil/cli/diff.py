@@ -17,6 +17,8 @@ from counterfoil.valuediff import MISSING, Change, text_lines
 __all__ = ["diff"]
 
 _SHOWN: Final = 300
+_LISTED: Final = 40
+"""Differences told as lines: what comes later mostly follows from what came first."""
 _STYLES: Final = {"-": "red", "+": "green", "@": "cyan"}
 
 
@@ -40,7 +42,7 @@ def diff(
     json: Json = False,
     debug: Debug = False,
 ) -> int:
-    """Compare two runs: prompts, tools, models, parameters, answers, handoffs.
+    """Compare two runs, step by step.
 
     \b
     Examples:
@@ -49,7 +51,8 @@ def diff(
       counterfoil diff before/ after/            the last run of each
       counterfoil diff run.bundle evidence/ --run last
 
-    Steps are compared by their address, values by their digest. Equal content roots are a bit-exact repetition.
+    Prompts, tools, models, parameters, answers and handoffs: steps are compared by address, values by digest.
+    Equal content roots are a bit-exact repetition.
     What the two ran on (packages, variables) is listed too and decides nothing. Nothing is verified here.
     With --json: equal, left, right, first, differences, environment.
     Exit codes: 0 equal, 1 different, 2 usage.
@@ -154,12 +157,15 @@ def _print(found: Comparison, lines: int) -> None:
         output.out(f"first    {_head(first)}")
     elif not found.equal:
         output.out("first    the steps are equal; only their addresses differ")
-    for one in found.differences:
+    for one in found.differences[:_LISTED]:
         output.out()
         output.out(output.paint(f"{one.kind:<8}", "bold") + f" {_head(one, kind=False)}")
         if one.problem:
             output.out(f"  its value cannot be read: {output.clean(one.problem)}")
         _changes(one.changes, lines)
+    if len(found.differences) > _LISTED:
+        output.out()
+        output.out(f"{len(found.differences) - _LISTED} more differences follow; --json lists all")
     if found.environment or found.problem:
         output.out()
         output.out(output.paint("ran on", "bold") + " (decides nothing)")

@@ -20,6 +20,8 @@ PATIENCE: Final = 1.0
 class WatchedStore(FolderStore):
     """A folder of evidence that shows how much of it has been read; ``done`` takes the bar away again."""
 
+    by_path = True
+
     def __init__(self, root: Path, *, passes: int = 1) -> None:
         super().__init__(root)
         self._passes = passes
@@ -33,6 +35,11 @@ class WatchedStore(FolderStore):
         """A segment opened for reading, its bytes counted."""
         file = super().open_segment(log, number)
         return cast("BinaryIO", _Counted(file, self)) if self._shown else file
+
+    def read_elsewhere(self, size: int) -> None:
+        """``size`` bytes were read by another process."""
+        if self._shown:
+            self.count(size)
 
     def count(self, size: int) -> None:
         """``size`` more bytes were read."""

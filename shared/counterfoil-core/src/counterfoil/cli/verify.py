@@ -80,6 +80,17 @@ def verify(
     full: Annotated[
         bool, typer.Option("--full", help="Compute signatures again that were found valid before.")
     ] = False,
+    jobs: Annotated[
+        int | None,
+        typer.Option(
+            "--jobs",
+            metavar="N",
+            min=1,
+            max=256,
+            help="Read with N processes (default: one a core where there is much to read).",
+            show_default=False,
+        ),
+    ] = None,
     json: Json = False,
     evidence: Evidence = None,
     debug: Debug = False,
@@ -113,6 +124,7 @@ def verify(
             run=chosen,
             checkpoints=kept,
             full=full or not found.cache,
+            jobs=jobs,
         )
     finally:
         if isinstance(watched, WatchedStore):

@@ -1,0 +1,95 @@
+"""Checks of an evidence as a whole: what logs say of each other, what is remembered of them, what is foreign."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from counterfoil import keys, notes
+from counterfoil.choosing import moved_with
+from counterfoil.errors import CounterfoilError
+from counterfoil.findings import Finding
+from counterfoil.stores import FolderStore
+
+__all__ = ["Outcome", "absent", "cited", "copied", "foreign"]
+
+
+class Outcome(NamedTuple):
+    """What of a log concerns the others: its checkpoints (size to root), and the notes of others it cites."""
+
+    name: str
+    origin: str
+    checkpoints: dict[int, str]
+    seen: list[tuple[str, bytes]]
+
+
+def cited(one: Outcome, everything: Mapping[str, Outcome], *, partial: bool) -> Iterator[Finding]:
+    """Findings about other logs whose last checkpoint a session of this log cites."""
+    for name, note in one.seen:
+        if name not in everything:
+            if not partial:
+                yield Finding(
+                    "CF-VERIFY-004",
+                    name,
+                    f"log {one.name} cites a log that is gone",
+                    "restore it from a copy",
+                )
+            continue
+        try:
+            checkpoint = notes.Checkpoint.parse(notes.Note.parse(note).text)
+        except CounterfoilError as exc:
+            yield Finding(exc.code, name, exc.message, "the citing log was not written by Counterfoil")
+            continue
+        if everything[name].checkpoints.get(checkpoint.size) != checkpoint.root.hex():
+            yield Finding(
+                "CF-VERIFY-005",
+                name,
+                f"log {one.name} cites another history of it",
+                "restore it from a copy",
+            )
+
+
+def foreign(store: FolderStore) -> Iterator[Finding]:
+    for name, wrong in store.foreign():
+        yield Finding(
+            "CF-VERIFY-002",
+            name,
+            f"{name} {wrong}",
+            "every byte inside evidence is evidence: find out who put it there",
+        )
+
+
+def copied(
+    store: FolderStore, heads: dict[str, keys.Head], outcomes: Mapping[str, Outcome]
+) -> Iterator[Finding]:
+    """Logs of other evidence among those that were written here; evidence moved or copied as a whole is none."""
+    places = {name: heads[one.origin].evidence for name, one in outcomes.items() if one.origin in heads}
+    if store.names.isdisjoint(places.values()):
+        return
+    for name, place in sorted(places.items()):
+        if place and place not in store.names and os.path.isdir(os.path.join(place, name)):
+            yield Finding(
+                "CF-VERIFY-006",
+                name,
+                f"a log that was written in {place}",
+                "it was copied in here: find out by whom",
+            )
+
+
+def absent(
+    store: FolderStore, heads: dict[str, keys.Head], names: list[str], *, partial: bool
+) -> Iterator[Finding]:
+    if partial:
+        return
+    moved = moved_with(store, heads)
+    for origin, head in sorted(heads.items()):
+        name = origin.rpartition("/")[2]
+        if name not in names and (head.evidence in store.names or head in moved):
+            entries = "1 entry" if head.size == 1 else f"{head.size} entries"
+            yield Finding(
+                "CF-VERIFY-003",
+                name,
+                f"a log that was written here ({entries}) is gone",
+                f"restore it from a copy; if you deleted it on purpose: counterfoil keys forget {name}",
+            )

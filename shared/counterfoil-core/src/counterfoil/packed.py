@@ -1,0 +1,111 @@
+"""A set of SHA-256 digests with a number each, at about 60 bytes an item: a verifier remembers millions of them.
+
+Digests are kept whole: a shortened one could be made to collide. What was added last stands in a dict; older items
+move to an open hash table in one byte string. Where an item stands depends on a secret, so that nobody can choose
+digests that all want one place.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections.abc import Iterator
+from typing import Final
+
+__all__ = ["ROW", "Digests"]
+
+ROW: Final = struct.Struct("<32sQ")
+"""One item as it is packed: digest, number."""
+_NUMBER: Final = struct.Struct("<Q")
+_USED: Final = 1 << 63
+_RECENT: Final = 1 << 15
+_FIRST: Final = 1 << 17
+
+
+class Digests:
+    """Digests (32 bytes) with numbers below 2^63; items are never removed."""
+
+    __slots__ = ("_end", "_filled", "_mask", "_recent", "_salt", "_size", "_table")
+
+    def __init__(self) -> None:
+        self._recent: dict[bytes, int] = {}
+        self._size = 0
+        self._salt = os.urandom(16)
+        self._table = bytearray()
+        self._mask = self._end = self._filled = 0
+
+    def __len__(self) -> int:
+        return self._size
+
+    def __contains__(self, digest: bytes) -> bool:
+        return digest in self._recent or (self._end > 0 and self._at(digest) >= 0)
+
+    def get(self, digest: bytes) -> int | None:
+        """The number of a digest, None when it is not in the set."""
+        found = self._recent.get(digest)
+        if found is not None or not self._end:
+            return found
+        at = self._at(digest)
+        return None if at < 0 else int(_NUMBER.unpack_from(self._table, at + 32)[0]) ^ _USED
+
+    def add(self, digest: bytes, number: int = 0) -> None:
+        """Add a digest that is not in the set."""
+        self._size += 1
+        self._recent[digest] = number
+        if len(self._recent) > _RECENT:
+            self._move()
+
+    def change(self, digest: bytes, number: int) -> None:
+        """Give a digest of the set another number."""
+        self._recent[digest] = number
+
+    def rows(self) -> Iterator[tuple[bytes, int]]:
+        """All items, in no order; nothing may be added meanwhile."""
+        yield from self._recent.items()
+        for digest, number in self._packed():
+            if digest not in self._recent:
+                yield digest, number ^ _USED
+
+    # -- the table ----------------------------------------------------------------------------------------------------
+
+    def _packed(self) -> Iterator[tuple[bytes, int]]:
+        return (row for row in ROW.iter_unpack(self._table) if row[1])
+
+    def _at(self, digest: bytes) -> int:
+        """Offset of a digest in the table, or ``-1 - offset`` of the free place where it would stand."""
+        table, end = self._table, self._end
+        at = (hash(self._salt + digest) & self._mask) * ROW.size
+        while table[at + 39]:
+            if table.startswith(digest, at):
+                return at
+            at += ROW.size
+            if at == end:
+                at = 0
+        return -1 - at
+
+    def _move(self) -> None:
+        if (self._filled + len(self._recent)) * 3 > (self._mask + 1) * 2 * (self._end > 0):
+            old = self._packed()
+            self._mask = max(_FIRST, (self._mask + 1) * 2) - 1
+            self._end = (self._mask + 1) * ROW.size
+            self._table = bytearray(self._end)
+            self._filled = 0
+            self._insert(old)
+        self._insert((digest, number | _USED) for digest, number in self._recent.items())
+        self._recent.clear()
+
+    def _insert(self, rows: Iterator[tuple[bytes, int]]) -> None:
+        table, end, mask, salt, pack = self._table, self._end, self._mask, self._salt, ROW.pack_into
+        filled = self._filled
+        for digest, number in rows:
+            at = (hash(salt + digest) & mask) * 40
+            while table[at + 39]:
+                if table.startswith(digest, at):
+                    break
+                at += 40
+                if at == end:
+                    at = 0
+            else:
+                filled += 1
+            pack(table, at, digest, number)
+        self._filled = filled

@@ -1,0 +1,265 @@
+"""Checks one segment alone, so that many are checked side by side, on this machine or on others.
+
+``check_part`` is a plain function of plain data: whoever runs it needs the segment's file, nothing else. It does what
+costs time (decompress, hash, parse, chain, look into values, verify signatures) and judges records; statements,
+sessions and checkpoints, whose checks depend on all that stands before, are handed on in their order. What it had to
+believe about earlier segments stands in ``Before``; ``judge_part`` holds that against what is really there and goes on
+from it, or says that the segment has to be read in order. Either way the outcome is that of reading in order.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import orjson
+
+from counterfoil._ed25519 import PublicKey
+from counterfoil.before import Before, NotAlone
+from counterfoil.checks import OWN, LogCheck
+from counterfoil.dsse import PAYLOAD_TYPE, Check, pae
+from counterfoil.entries import BlobSeen, Entry, Event
+from counterfoil.errors import CounterfoilError
+from counterfoil.findings import MOST, Verdict
+from counterfoil.log import LogScan, State, Step
+from counterfoil.record_checks import RecordCheck, Ties
+from counterfoil.stored import Stored
+from counterfoil.stores import FolderStore
+
+__all__ = ["Part", "Proven", "Task", "check_part", "judge_part", "keys_in"]
+
+_LOOK: Final = 1 << 20
+"""Bytes of a session's first segment that are looked through for the keys of actors."""
+
+
+class Task(NamedTuple):
+    """A segment to check: folder of the evidence, log, how to read it, and public keys (32 bytes) by fingerprint."""
+
+    root: str
+    log: str
+    step: Step
+    keys: dict[str, bytes]
+
+
+class Said(NamedTuple):
+    """A finding; ``digest`` is not empty where it is one only if this digest is unknown by then."""
+
+    code: str
+    at: str
+    message: str
+    verdict: Verdict
+    asked: bool
+    digest: object
+
+
+class Part(NamedTuple):
+    """What checking a segment gave.
+
+    ``items`` are findings and what is handed on, in order, each behind how many bytes of ``rows`` (blobs) and
+    ``known`` (digests of records) stand before it; ``valid`` marks signatures that verified (``Proven``).
+    """
+
+    start: tuple[int, str, list[bytes]]
+    state: State
+    before: Before
+    ties: Ties
+    records: int
+    rows: bytes
+    known: bytes
+    citable: dict[bytes, tuple[int, int, int, int]]
+    items: list[tuple[int, int, Said | Event]]
+    more: dict[Verdict, int]
+    valid: set[bytes]
+    keys: dict[str, bytes]
+
+
+def check_part(task: Task) -> Part | None:
+    """Check one segment; None when it has to be read in order."""
+    try:
+        return _check(task)
+    except (NotAlone, CounterfoilError):
+        return None
+
+
+def _check(task: Task) -> Part | None:
+    store = FolderStore(Path(task.root))
+    scan = LogScan(store, task.log)
+    if not scan.start_at(task.step.number):
+        return None
+    start = (scan.index, scan.prev, scan.tree.peaks())
+    before = Before()
+    stored = Stored(store, task.log, before=before)
+    items: list[tuple[int, int, Said | Event]] = []
+    more: dict[Verdict, int] = {}
+    rows, known = stored.rows, stored.known_rows
+
+    def say(code: str, at: str, message: str, *, verdict: Verdict = "broken") -> None:
+        if sum(type(item[2]) is Said for item in items[-MOST:]) >= MOST:
+            more[verdict] = more.get(verdict, 0) + 1
+        else:
+            items.append((len(rows), len(known), Said(code, at, message, verdict, False, "")))
+
+    def ask(code: str, at: str, message: str, digest: object) -> None:
+        if type(digest) is not str or not stored.knows(digest):
+            items.append((len(rows), len(known), Said(code, at, message, "broken", True, digest)))
+
+    check = RecordCheck(stored, say, ask, before=before)
+    signatures = _Signatures(task.keys)
+    count = 0
+    for event in scan.read(task.step):
+        if isinstance(event, BlobSeen):
+            stored.blob(event)
+        elif not isinstance(event, Entry):
+            items.append((len(rows), len(known), event))
+        elif event.op not in OWN and "payload" not in event.body:
+            count += 1
+            check.check(event)
+        else:
+            if event.op not in OWN:
+                signatures.verify(event.body)
+                event = event._replace(
+                    body={}
+                )  # read again where it is judged: that is faster than sending it
+            items.append((len(rows), len(known), event))
+    return Part(
+        start,
+        scan.state(),
+        before,
+        check.ties(),
+        count,
+        bytes(rows),
+        bytes(known),
+        stored.citable,
+        items,
+        more,
+        signatures.valid,
+        signatures.learned,
+    )
+
+
+# -- signatures -------------------------------------------------------------------------------------------------------
+
+
+class _Signatures:
+    """Verifies what is signed by a key that is at hand, and learns the keys that bindings name on the way."""
+
+    def __init__(self, known: dict[str, bytes]) -> None:
+        self.valid: set[bytes] = set()
+        self.learned: dict[str, bytes] = {}
+        self._known = known
+        self._keys: dict[str, PublicKey | None] = {}
+
+    def verify(self, body: dict[str, Any]) -> None:
+        """Mark the valid signatures of an envelope; whatever is wrong with it is found where it is judged."""
+        try:
+            payload = base64.b64decode(body["payload"], validate=True)
+            message = pae(PAYLOAD_TYPE, payload)
+            for one in body["signatures"][:4]:
+                key, sig = self._key(one["keyid"]), base64.b64decode(one["sig"], validate=True)
+                if key is not None and key.verify(sig, message):
+                    self.valid.add(_mark(key, sig, message))
+            if b'"urn:counterfoil:binding:' in payload:
+                self.learned.update(_bound(payload))
+        except (ValueError, TypeError, KeyError, AttributeError):
+            return
+
+    def _key(self, keyid: str) -> PublicKey | None:
+        if keyid not in self._keys:
+            raw = self._known.get(keyid) or self.learned.get(keyid)
+            if raw is None:
+                return None
+            try:
+                self._keys[keyid] = PublicKey(raw)
+            except CounterfoilError:
+                self._keys[keyid] = None
+        return self._keys[keyid]
+
+
+def _bound(payload: bytes) -> Iterator[tuple[str, bytes]]:
+    predicate = orjson.loads(payload)["predicate"]
+    spki = base64.b64decode(predicate["spki"], validate=True)
+    if len(spki) == 44:
+        yield predicate["key"], spki[-32:]
+
+
+def _mark(key: PublicKey, sig: bytes, message: bytes) -> bytes:
+    # Key and signature have one length each, so what is joined can be taken apart in one way only.
+    return hashlib.sha256(key.raw + sig + message).digest()
+
+
+class Proven:
+    """Signatures that were found valid elsewhere; ``check`` stands in for verifying them again."""
+
+    __slots__ = ("_otherwise", "_valid")
+
+    def __init__(self, otherwise: Check | None) -> None:
+        self._valid: set[bytes] = set()
+        self._otherwise = otherwise
+
+    def take(self, valid: set[bytes]) -> None:
+        """Go by these from now on."""
+        self._valid = valid
+
+    def check(self, key: PublicKey, sig: bytes, message: bytes) -> bool:
+        """Whether a signature over a message is a key's."""
+        if len(sig) == 64 and _mark(key, sig, message) in self._valid:
+            return True
+        return key.verify(sig, message) if self._otherwise is None else self._otherwise(key, sig, message)
+
+
+def keys_in(store: FolderStore, log: str, step: Step) -> dict[str, bytes]:
+    """Public keys that a segment names near its beginning: the identity's and those of actors.
+
+    Only to spare others the wait for them: that they are bound is judged where it counts.
+    """
+    found = _Signatures({})
+    out: dict[str, bytes] = {}
+    for event in LogScan(store, log).read(step):
+        if isinstance(event, Entry):
+            if event.op == "statement":
+                found.verify(event.body)
+            elif event.op == "session":
+                spki = event.body["context"].get("spki")
+                raw = base64.b64decode(spki) if type(spki) is str and len(spki) == 60 else b""
+                out[hashlib.sha256(raw).hexdigest()] = raw[-32:]
+            if event.offset > _LOOK:
+                break
+    return {**out, **found.learned}
+
+
+# -- going on from a part ---------------------------------------------------------------------------------------------
+
+
+def judge_part(check: LogCheck, part: Part, proven: Proven) -> bool:
+    """Go on from what checking the next segment alone gave; False, nothing done, when it has to be read in order."""
+    scan, stored, before = check.scan, check.stored, part.before
+    if part.start != (scan.index, scan.prev, scan.tree.peaks()):
+        return False
+    if not check.records.follows(before, part.ties.touched) or not stored.follows(before.parts, part.rows):
+        return False
+    proven.take(part.valid)
+    stored.citable = {**part.citable, **stored.citable}
+    rows, known = memoryview(part.rows), memoryview(part.known)
+    rows_done = known_done = 0
+    for rows_now, known_now, item in part.items:
+        stored.merge(rows[rows_done:rows_now], known[known_done:known_now])
+        rows_done, known_done = rows_now, known_now
+        if isinstance(item, Said):
+            if item.asked:
+                check.ask(item.code, item.at, item.message, item.digest)
+            else:
+                check.say(item.code, item.at, item.message, verdict=item.verdict)
+        elif isinstance(item, Entry) and not item.body:
+            check.take(item._replace(body=orjson.loads(item.body_bytes)))
+        else:
+            check.take(item)
+    stored.merge(rows[rows_done:], known[known_done:])
+    check.records.merge(part.ties, before)
+    check.counts["records"] += part.records
+    check.findings.count(part.more)
+    scan.go_on(part.state)
+    proven.take(set())
+    return True

@@ -1,0 +1,181 @@
+"""Checks segments in other processes while this one judges what they found, in the order of the log.
+
+The processes are plain interpreters that read tasks and write results: no import of the caller's ``__main__``, no fork
+of its threads. Whatever goes wrong with one (it cannot start, it is killed) costs time only: its segment is read here.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pickle
+import struct
+import subprocess
+import sys
+import threading
+from collections import deque
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from types import TracebackType
+from typing import BinaryIO, Final, Self
+
+from counterfoil.errors import CounterfoilError
+from counterfoil.log import LogScan, Step
+from counterfoil.parts import Part, Task, check_part, keys_in
+from counterfoil.stores import FolderStore
+
+__all__ = ["SideBySide", "enough", "serve"]
+
+_LENGTH: Final = struct.Struct("<Q")
+_ENOUGH: Final = 16 << 20
+"""Bytes of evidence from which starting processes pays."""
+_CODE: Final = "from counterfoil.sidebyside import serve; serve()"
+
+
+def enough(store: FolderStore) -> int:
+    """How many processes to use for this evidence when nobody says."""
+    total = 0
+    for name in store.logs():
+        for number in store.segments(name):
+            with contextlib.suppress(CounterfoilError):
+                total += store.segment_size(name, number)
+            if total >= _ENOUGH:
+                return (
+                    len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+                )
+    return 1
+
+
+class SideBySide:
+    """Segments of several logs, each checked ahead of its turn by one of ``jobs`` processes; a context manager."""
+
+    def __init__(self, store: FolderStore, names: list[str], *, jobs: int) -> None:
+        self._store = store
+        self._names = deque(names)
+        self._jobs = jobs
+        self._threads = ThreadPoolExecutor(jobs, thread_name_prefix="counterfoil-verify")
+        self._local = threading.local()
+        self._children: list[subprocess.Popen[bytes]] = []
+        self._ahead: deque[tuple[str, Step, Future[Part | None]]] = deque()
+        self._steps = self._all_steps()
+        self._keys: dict[str, dict[str, bytes]] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, exc: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for child in self._children:
+            if kind is not None:
+                child.kill()
+            with contextlib.suppress(OSError):
+                child.stdin.close()  # type: ignore[union-attr]
+        self._threads.shutdown(wait=True, cancel_futures=True)
+        for child in self._children:
+            with contextlib.suppress(OSError):
+                child.stdout.close()  # type: ignore[union-attr]
+            child.wait()
+
+    def parts(self, name: str) -> Iterator[tuple[Step, Part | None]]:
+        """The segments of a log in order (logs in the order they were named), None for what has to be read here."""
+        self._fill()
+        while self._ahead and self._ahead[0][0] == name:
+            _, step, future = self._ahead.popleft()
+            part = future.result()
+            if part is not None:
+                self._keys[name].update(part.keys)
+            self._fill()
+            yield step, part
+        self._keys.pop(name, None)
+
+    def skip(self, name: str) -> None:
+        """Forget what is left of a log: nobody reads behind where it is broken."""
+        while self._ahead and self._ahead[0][0] == name:
+            self._ahead.popleft()[2].cancel()
+            self._fill()
+
+    def _fill(self) -> None:
+        """Keep a few tasks ahead, so that no process waits and few results do."""
+        while len(self._ahead) < self._jobs + 2:
+            found = next(self._steps, None)
+            if found is None:
+                return
+            name, step = found
+            task = Task(str(self._store.root), name, step, dict(self._keys[name]))
+            self._ahead.append((name, step, self._threads.submit(self._ask, task)))
+
+    def _all_steps(self) -> Iterator[tuple[str, Step]]:
+        while self._names:
+            name = self._names.popleft()
+            steps = LogScan(self._store, name).plan()
+            known = self._keys[name] = {}
+            for place, step in enumerate(steps):
+                if step.opening in ("session", "recovered") and place + 1 < len(steps):
+                    with contextlib.suppress(CounterfoilError):
+                        known.update(keys_in(self._store, name, step))
+                yield name, step
+
+    # -- processes ----------------------------------------------------------------------------------------------------
+
+    def _ask(self, task: Task) -> Part | None:
+        """On a thread of the pool: what its process says about a segment."""
+        try:
+            child = self._child()
+            if (
+                child is None
+                or not task.step.opening
+                or task.step.number < 0
+                or task.step.opening == "missing"
+            ):
+                return None
+            _write(child.stdin, pickle.dumps(task, pickle.HIGHEST_PROTOCOL))  # type: ignore[arg-type]
+            found = pickle.loads(_read(child.stdout))  # type: ignore[arg-type]  # noqa: S301 - our own process
+        except (OSError, EOFError, pickle.UnpicklingError):
+            self._local.child = None
+            return None
+        return found if isinstance(found, Part) else None
+
+    def _child(self) -> subprocess.Popen[bytes] | None:
+        if not hasattr(self._local, "child"):
+            self._local.child = None
+            environment = {name: value for name, value in os.environ.items() if name != "COUNTERFOIL"}
+            environment["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
+            self._local.child = subprocess.Popen(
+                [sys.executable, "-P", "-c", _CODE],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                env=environment,
+            )
+            self._children.append(self._local.child)
+        found: subprocess.Popen[bytes] | None = self._local.child
+        return found
+
+
+def serve() -> None:
+    """Read tasks from stdin and write what checking them gave to stdout, until there are no more."""
+    with open(os.dup(0), "rb") as tasks, open(os.dup(1), "wb") as results:
+        os.dup2(2, 1)  # nothing else may get between the results
+        while True:
+            try:
+                task = pickle.loads(_read(tasks))  # noqa: S301 - from the process that started this one
+            except EOFError:
+                return
+            _write(results, pickle.dumps(check_part(task), pickle.HIGHEST_PROTOCOL))
+
+
+def _write(file: BinaryIO, data: bytes) -> None:
+    file.write(_LENGTH.pack(len(data)))
+    file.write(data)
+    file.flush()
+
+
+def _read(file: BinaryIO) -> bytes:
+    head = file.read(_LENGTH.size)
+    if len(head) < _LENGTH.size:
+        raise EOFError
+    length = int(_LENGTH.unpack(head)[0])
+    data = file.read(length)
+    if len(data) < length:
+        raise EOFError
+    return data
