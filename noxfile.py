@@ -221,7 +221,7 @@ def demo(session: nox.Session) -> None:
 @shared
 def integrations(session: nox.Session) -> None:
     """By journey: real frameworks, real sockets, real processes; arguments go to pytest."""
-    chosen = "not slow and not wheels and not interop and not tradingagents"
+    chosen = "not slow and not wheels and not interop and not verifier and not tradingagents"
     paths = session.posargs or ["integrations-tests"]
     _prepared(session, "frameworks", "integrations").run("pytest", "-m", chosen, *paths)
 
@@ -254,6 +254,20 @@ def interop(session: nox.Session) -> None:
         )
     paths = session.posargs or ["integrations-tests/test_tlog_go.py"]
     _prepared(session, "dev", "test").run("pytest", "-m", "interop", *paths)
+
+
+@shared
+def verifier(session: nox.Session) -> None:
+    """The second verifier: every golden vector, then both on fresh, damaged and bundled evidence; needs Node >= 20."""
+    node = shutil.which("node")
+    said = session.run(node, "--version", silent=True, external=True) if node else None
+    version = re.match(r"v(\d+)", str(said))
+    if not node or not version or int(version[1]) < 20:
+        session.error(f"not run: Node 20 or newer is needed, and this is {str(said).strip() if said else 'missing'}")
+    files = sorted(str(path) for path in (ROOT / "shared" / "verifier-js" / "test").glob("*.test.mjs"))
+    session.run(node, "--test", *files, external=True)
+    paths = session.posargs or ["integrations-tests/test_second_verifier.py"]
+    _prepared(session, "dev", "test").run("pytest", "-m", "verifier", *paths)
 
 
 @shared

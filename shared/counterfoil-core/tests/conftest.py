@@ -145,7 +145,7 @@ class Party:
         self.name = name
         self.home = lab.root / f"home of {home or name}"
         self.evidence = lab.root / f"evidence of {name}"
-        self.policy: bytes | None = None
+        self.policy: bytes | Path | None = None
         self._log: OpenLog | None = None
 
     @contextlib.contextmanager

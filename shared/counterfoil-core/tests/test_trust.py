@@ -249,6 +249,8 @@ def test_a_sender_does_not_seal_what_its_policy_denies(user: Any, admin: Any) ->
     told = counterfoil.trust.statements.parse(sealed.payload).predicate
     assert (told.policy, told.purpose) == (digest(user.policy), "fun")
     assert user.verdict(policy=user.policy) == ("intact", [])
+    # What the policy said is in the log that cites it.
+    assert counterfoil.read(user.evidence).blob(told.policy) == Envelope.parse(user.policy).payload
     user.policy = admin.policy_of()
     with pytest.raises(TrustError, match="CF-TRUST-004"):
         user.seal(to="admin")
@@ -259,8 +261,13 @@ def test_a_policy_for_one_acceptance(user: Any, admin: Any) -> None:
     assert user.refuses(envelope) == "CF-HANDOFF-011"
     with pytest.raises(TrustError, match="CF-TRUST-004"):
         user.accept(envelope, policy=admin.policy_of(user))
-    receipt = user.accept(envelope, policy=user.policy_of(admin)).answer
-    assert "policy" in counterfoil.trust.statements.parse(receipt.payload).predicate.checks
+    policy = user.policy_of(admin)
+    receipt = counterfoil.trust.statements.parse(
+        user.accept(envelope, policy=policy).answer.payload
+    ).predicate
+    assert ("policy" in receipt.checks, receipt.policy) == (True, digest(policy))
+    user.close()
+    assert counterfoil.read(user.evidence).blob(receipt.policy) == Envelope.parse(policy).payload
 
 
 def test_the_setting(user: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -270,10 +277,28 @@ def test_the_setting(user: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     with user.inside() as log:
         assert log.policy is not None
         assert log.policy.content.name == "test"
-    user.close()
     place.write_bytes(b"{}")
     with pytest.raises(TrustError, match="CF-TRUST-002"):
         user.seal()
+    user.close()
+    with pytest.raises(TrustError, match="CF-TRUST-002"):
+        user.seal()
+
+
+def test_a_new_version_counts_without_a_restart(user: Any, admin: Any, tmp_path: Path) -> None:
+    place = tmp_path / "policy.json"
+    first = user.policy_of(admin)
+    place.write_bytes(first)
+    user.policy = place
+    user.accept(admin.seal(to="user"))
+    lost = admin.listed(status="compromised", since=0)
+    listed = sorted([user.listed(), lost], key=lambda one: str(one["key"]))
+    place.write_bytes(user.policy_of(admin, version=2, previous=digest(first), keys=listed))
+    assert user.refuses(admin.seal(to="user")) == "CF-HANDOFF-020"
+    for gone in (lambda: place.write_bytes(first), place.unlink):
+        gone()
+        with pytest.raises(TrustError):
+            user.accept(admin.seal(to="user"))
 
 
 def test_a_policy_that_is_not_believed_turns_nothing_off(user: Any, admin: Any) -> None:

@@ -136,9 +136,11 @@ def test_a_home_that_cannot_be_written_is_no_matter(lab: Any, tmp_path: Path) ->
 # -- heads of peers ---------------------------------------------------------------------------------------------------
 
 
-def told(key: keys.SigningKey, size: int, *, root: str = "0" * 64, issued: int = 0) -> PeerHead:
+def told(
+    key: keys.SigningKey, size: int, *, root: str = "0" * 64, issued: int = 0, log: str = "a" * 16
+) -> PeerHead:
     """A head that a peer tells, in a receipt of its own."""
-    origin = f"{key.keyid}/{'a' * 16}"
+    origin = f"{key.keyid}/{log}"
     predicate = {
         "checks": [],
         "handoff": "9" * 64,
@@ -205,7 +207,15 @@ def test_no_more_heads_than_a_home_can_keep(lab: Any, monkeypatch: pytest.Monkey
         found = Peers()
         for number in range(9):
             found.learn(told(keys.SigningKey.generate(), 1, issued=number + 1))
-        assert sorted(one.issued for one in peers._all()) == [6, 7, 8, 9]
+        assert len(peers._all()) == 4
+    with lab.at(lab.root / "another home"):
+        keys.load_or_create_identity()
+        honest, many = keys.SigningKey.generate(), keys.SigningKey.generate()
+        found.learn(told(honest, 7, issued=1))
+        for number in range(9):  # one that has any number of logs pushes out its own
+            found.learn(told(many, 1, issued=100 + number, log=f"{number:016x}"))
+        kept = peers._all()
+        assert sorted(one.issued for one in kept) == [1, 106, 107, 108]
 
 
 # -- receipts that come back ------------------------------------------------------------------------------------------

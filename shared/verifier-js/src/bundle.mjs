@@ -41,11 +41,12 @@ class SectionJudge extends Judge {
     this.checkIdentity();
   }
 
-  /** In a bundle the end of a session ends no call, and the checkpoints it cites are looked at elsewhere. */
+  /** In a bundle the end of a session ends no call, and which checkpoints it cites is looked at elsewhere. */
   begin(context) {
     this.bound.clear();
     if (Array.isArray(context.replaced) && context.replaced.some(isObject))
       this.find("CF-VERIFY-060", "other logs stood here before the folder was made anew");
+    if (context.seen !== undefined) this.citations.session(context.seen);
   }
 
   /** Records of runs that were not asked for tie nothing. */
@@ -57,9 +58,9 @@ class SectionJudge extends Judge {
     return super.key(keyid, carried) ?? this.keyring.key(keyid, this.carried.get(keyid) ?? null);
   }
 
-  handoff(predicate) {
+  handoff(predicate, digest) {
     if (predicate.sender.key === this.identity.fingerprint) this.byIdentity.add(this.index);
-    super.handoff(predicate);
+    super.handoff(predicate, digest);
   }
 }
 

@@ -1,10 +1,12 @@
 /** Checkpoints of other logs that a log's sessions cite (spec/log.md, `seen`). */
-import { readCanonical } from "./canonical.mjs";
+import { isObject, readCanonical } from "./canonical.mjs";
 import { attempt } from "./errors.mjs";
 import { parseCheckpoint, parseNote } from "./notes.mjs";
 import { isReference, looksLikeReference } from "./references.mjs";
 
 /** @typedef {{log: string, where: string, checkpoint: import("./notes.mjs").Checkpoint | null, code: string}} Citation */
+
+const isCitation = (value) => isObject(value) && typeof value.log === "string";
 
 export class Citations {
   /** @param {import("./judge.mjs").Judge} judge */
@@ -16,20 +18,29 @@ export class Citations {
 
   /** @param {unknown} seen a list of citations, or the reference of one */
   session(seen) {
-    let list = seen;
-    if (looksLikeReference(seen)) {
-      const bytes = isReference(seen) ? this.judge.list(seen) : null;
-      list = bytes === null ? null : attempt(() => readCanonical(bytes)).value?.value;
-      if (!Array.isArray(list)) this.judge.find("CF-CANON-011", "the list of other logs cannot be read");
+    if (!looksLikeReference(seen)) {
+      if (Array.isArray(seen)) for (const one of seen) this.cite(one);
+      return;
     }
-    if (Array.isArray(list)) for (const one of list) this.cite(one);
+    const bytes = isReference(seen) ? this.judge.list(seen) : null;
+    const list = bytes === null ? null : attempt(() => readCanonical(bytes)).value?.value;
+    if (!Array.isArray(list) || !list.every(isCitation)) {
+      this.judge.find("CF-CANON-011", "the list of other logs cannot be read");
+      return;
+    }
+    for (const one of list) {
+      // A list that stands apart is no composite, so nobody else looks at what it cites.
+      if (isReference(one.note) && !this.judge.blobs.there(one.note))
+        this.judge.find("CF-VERIFY-010", "the checkpoint of another log that is cited is missing");
+      this.cite(one);
+    }
   }
 
   cite(one) {
-    const { where } = this.judge;
-    const bytes = isReference(one?.note) && this.judge.blobs.there(one.note) ? this.judge.blobs.load(one.note.sha256) : null;
-    if (bytes === null || typeof one.log !== "string") return;
+    if (!isCitation(one) || !isReference(one.note) || !this.judge.blobs.there(one.note)) return;
+    const bytes = this.judge.blobs.load(one.note.sha256);
+    if (bytes === null) return;
     const { value, error } = attempt(() => parseCheckpoint(parseNote(bytes)));
-    this.list.push({ log: one.log, where, checkpoint: value, code: error?.code ?? "" });
+    this.list.push({ log: one.log, where: this.judge.where, checkpoint: value, code: error?.code ?? "" });
   }
 }

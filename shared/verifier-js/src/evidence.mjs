@@ -294,7 +294,7 @@ class LogCheck {
     if (judge.origin === "") return;
     const { own } = this.keyring;
     const { fingerprint } = judge.identity;
-    if (own !== null && fingerprint !== own && this.keyring.isPinned(fingerprint))
+    if (this.keyring.home !== null && own !== null && fingerprint !== own && this.keyring.isPinned(fingerprint))
       judge.find("CF-VERIFY-061", "a log is signed by a pinned identity that is not this home's own");
     if (judge.findings.list.length === 0 && !this.heads.some((head) => head.origin === judge.origin))
       judge.find("CF-VERIFY-062", "no end of this log is remembered on this machine");

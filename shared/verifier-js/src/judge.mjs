@@ -47,6 +47,8 @@ export class Judge {
     this.statements = new Map();
     /** @type {Map<string, any>} predicates of the handoffs among them that later statements may build upon */
     this.grants = new Map();
+    /** @type {Map<string, any>} predicates of the verified handoffs among them that another identity countersigned */
+    this.foreign = new Map();
     /** @type {{where: string, origin: string, size: number, root: string, own: boolean}[]} heads that statements told */
     this.told = [];
     /** @type {Set<string>} handoffs that a receipt accepted */
@@ -209,13 +211,13 @@ export class Judge {
     this.find("CF-VERIFY-042", "a statement comes from a sender whose key is not known here");
   }
 
-  statement({ kind, predicate }, verified) {
+  statement({ digest, kind, predicate }, verified) {
     if (kind === "binding") this.binding(predicate, verified);
     else if (!verified.has(predicate.sender.key)) {
       this.find("CF-VERIFY-041", "a statement names another key than the one that signed it");
       return;
     } else {
-      if (kind === "handoff") this.handoff(predicate);
+      if (kind === "handoff") this.handoff(predicate, digest);
       else this.receipt(predicate);
       for (const head of headsOf(predicate)) this.told.push({ ...head, where: this.where });
     }
@@ -238,11 +240,12 @@ export class Judge {
     return undefined;
   }
 
-  handoff(predicate) {
+  handoff(predicate, digest) {
     this.counts.handoffs += 1;
     const { proof, sender } = predicate;
     const ours = proof === "recorded" || sender.key === this.identity?.fingerprint;
     if (ours) this.payload(predicate);
+    else this.foreign.set(digest, predicate); // where its payload is not there, that is said at the receipt that accepts it
     this.own("handoff", predicate);
     if (proof === "recorded") {
       if (this.bound.get(sender.key)?.actor !== sender.actor)
@@ -307,10 +310,7 @@ export class Judge {
     if (status !== "accepted") return;
     if (this.statements.get(handoff) !== "handoff" || this.accepted.has(handoff))
       this.find("CF-VERIFY-048", "a receipt accepts a handoff that is not in this log, or accepts one twice");
-    else {
-      const accepted = this.grants.get(handoff);
-      if (accepted?.proof === "countersigned" && accepted.sender.key !== this.identity?.fingerprint) this.payload(accepted);
-    }
+    else if (this.foreign.has(handoff)) this.payload(this.foreign.get(handoff));
     this.accepted.add(handoff);
   }
 

@@ -23,7 +23,6 @@ from counterfoil.keys import SigningKey
 from counterfoil.openlog import Accepted, OpenLog, open
 from counterfoil.payloads import NOTHING, plain_digest, private
 from counterfoil.receiving import Receiving, Sent, program, receipt
-from counterfoil.trust import SKEW
 from counterfoil.trust_checks import judge
 
 __all__ = ["Accepted", "Allow", "OpenLog", "accept", "open", "seal", "take_receipt"]
@@ -96,6 +95,7 @@ def seal(
         "to": receiver,
     }
     now, head = log.moment()
+    policy = log.policy
     predicate: dict[str, Any] = {
         "audience": receiver,
         "content": content,
@@ -110,7 +110,7 @@ def seal(
     optional = {
         "authority": None if authority is None else authority.member(now + lifetime),
         "own": head,
-        "policy": None if log.policy is None else log.policy.digest,
+        "policy": log.cited(policy),
         "purpose": purpose,
         "seen": log.peers.heads(receiver),
         "taint": sorted(tainted),
@@ -121,7 +121,7 @@ def seal(
     for key in cosigners:
         envelope = envelope.cosigned(key)
     statement = statements.parse(envelope.payload)
-    _may(log, statement, envelope, authority)
+    _may(policy, statement, envelope, authority)
     if authority is not None and authority.under is not None:
         if not _place(log, reversed(authority.under.chain)):
             raise _not_durable(writer.error)
@@ -132,7 +132,12 @@ def seal(
     return envelope
 
 
-def _may(log: OpenLog, statement: statements.Statement, envelope: Envelope, authority: Allow | None) -> None:
+def _may(
+    policy: trust.Policy | None,
+    statement: statements.Statement,
+    envelope: Envelope,
+    authority: Allow | None,
+) -> None:
     """Nothing is sealed that a receiver would refuse: more than was given, or what the own policy denies."""
     handoff = statement.predicate
     assert isinstance(handoff, statements.Handoff)
@@ -144,9 +149,9 @@ def _may(log: OpenLog, statement: statements.Statement, envelope: Envelope, auth
                 code="CF-HANDOFF-006",
                 hint="give no more than the accepted handoff allows, and not further, longer or with less taint",
             )
-    if log.policy is not None:
+    if policy is not None:
         signers = [one.keyid for one in envelope.signatures]
-        for code, message, _, hint in judge(log.policy, handoff, signers, ""):
+        for code, message, _, hint in judge(policy, handoff, signers, ""):
             raise HandoffError(f"{message} ({code})", code="CF-HANDOFF-007", hint=hint)
 
 
@@ -259,6 +264,7 @@ def accept(
                 checks=coming.checks,
                 nonce=handoff.nonce,
                 seen=handoff.own,
+                policy=chosen,
             )
         if answer is None:
             log.nonces.free(handoff.sender.key, handoff.nonce)
@@ -278,7 +284,8 @@ def take_receipt(log: OpenLog, answer: Sent) -> statements.Receipt:
     on disk when this returns.
     """
     writer = log.recorder.open()
-    coming = Receiving(log, answer, log.policy, what="receipt")
+    policy = log.policy
+    coming = Receiving(log, answer, policy, what="receipt")
     statement, signers = coming.statement()
     found = statement.predicate
     if not isinstance(found, statements.Receipt) or found.status == "refused":
@@ -294,13 +301,13 @@ def take_receipt(log: OpenLog, answer: Sent) -> statements.Receipt:
     now = time.time_ns() // 1_000_000
     coming.speaks(found, signers, now)
     audience = log.standing.audience(found.handoff)
-    if audience is None or (log.policy is not None and audience != found.sender.actor):
+    if audience is None or (policy is not None and audience != found.sender.actor):
         coming.refuse(
             "CF-HANDOFF-025",
             "the receipt is for no handoff that was sealed here for its signer",
             "keep it where the handoff was sealed",
         )
-    if found.issued > now + SKEW:
+    if found.issued > now + coming.skew:
         coming.refuse("CF-HANDOFF-015", "issued in the future", "check the clocks of both machines")
     if found.status == "accepted" and log.standing.is_accepted(found.handoff):
         coming.refuse(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 import time
@@ -26,33 +27,84 @@ class OpenLog:
     """Evidence opened for writing by this process: the first argument of ``seal`` and ``accept``.
 
     ``actor`` is the name this process answers to; a receiver that has one refuses handoffs for anybody else.
-    ``policy`` is the trust policy it goes by, None for the pinned keys.
+    ``policy`` is the trust policy it goes by: a path is looked at again whenever the file changed.
     """
 
-    def __init__(self, recorder: Recorder, actor: str | None, policy: trust.Policy | None = None) -> None:
+    def __init__(
+        self,
+        recorder: Recorder,
+        actor: str | None,
+        policy: str | os.PathLike[str] | bytes | trust.Policy | None = None,
+    ) -> None:
         self.recorder = recorder
         self.actor = actor
-        self.policy = policy
+        self._source = policy
+        self._seen: tuple[int, int, int] | None = None
+        self._policy = None if policy is None else self._believed(policy)
         recorder.open()
         self.accepted: ContextVar[str | None] = ContextVar("counterfoil_accepted", default=None)
         self.nonces = Nonces(recorder)
         self.pending: dict[str, Envelope] = {}
-        self.peers = Peers()
-        self.standing = Standing(recorder)
         self._fresh()
 
     def _fresh(self) -> None:
+        self._peers = Peers()
+        self._standing = Standing(self.recorder)
         self._clock = threading.Lock()
         self._last = 0
         self._pid = os.getpid()
+
+    def _forked(self) -> None:
+        """A forked child begins anew: another thread of the parent may have held a lock."""
+        if self._pid != os.getpid():
+            self._fresh()
+
+    @property
+    def peers(self) -> Peers:
+        """What is remembered of others' logs."""
+        self._forked()
+        return self._peers
+
+    @property
+    def standing(self) -> Standing:
+        """What stands in this evidence."""
+        self._forked()
+        return self._standing
+
+    @property
+    def policy(self) -> trust.Policy | None:
+        """The trust policy now; raises TrustError when the file changed into one that is not believed here."""
+        if self._source is not None and isinstance(self._source, (str, os.PathLike)):
+            try:
+                changed = _stamp(self._source) != self._seen
+            except OSError:
+                changed = True
+            if changed:
+                self._policy = self._believed(self._source)
+        return self._policy
+
+    def cited(self, policy: trust.Policy | None) -> str | None:
+        """The digest of a policy for a statement to cite; what it says is in the log from then on."""
+        if policy is None:
+            return None
+        self.recorder.open().blob(policy.digest, policy.envelope.payload)
+        return policy.digest
+
+    def _believed(self, source: str | os.PathLike[str] | bytes | trust.Policy) -> trust.Policy:
+        seen = None
+        if isinstance(source, (str, os.PathLike)):
+            with contextlib.suppress(OSError):
+                seen = _stamp(source)  # before it is read: what changes meanwhile is read again
+        found = trust.load(source)
+        self._seen = seen
+        return found
 
     def moment(self) -> tuple[int, dict[str, Any] | None]:
         """The time in milliseconds and the log's last checkpoint, for a statement to tell.
 
         A later time never comes with an earlier checkpoint: a peer takes that for a log that was cut.
         """
-        if self._pid != os.getpid():
-            self._fresh()  # a forked child: another thread of the parent may have held the lock
+        self._forked()
         writer = self.recorder.open()
         with self._clock:
             self._last = max(self._last, time.time_ns() // 1_000_000)
@@ -141,5 +193,9 @@ def open(
         )
     found = load(evidence=None if evidence is None else os.fspath(evidence))
     chosen = found.policy if policy is None else policy
-    believed = None if chosen is None else trust.load(chosen)
-    return OpenLog(Recorder(found.evidence, mode="observe", durability=found.durability), actor, believed)
+    return OpenLog(Recorder(found.evidence, mode="observe", durability=found.durability), actor, chosen)
+
+
+def _stamp(path: str | os.PathLike[str]) -> tuple[int, int, int]:
+    status = os.stat(path)
+    return status.st_mtime_ns, status.st_size, status.st_ino

@@ -20,8 +20,8 @@ from counterfoil.errors import CounterfoilError, KeyringError
 __all__ = ["PeerHead", "Peers", "contradiction"]
 
 KEPT: Final = 1024
-TOLD: Final = 16
-"""Heads of one actor's logs told back to it at most."""
+TOLD: Final = 4
+"""Heads of one actor's logs told back to it at most: a handoff has to fit into a header."""
 _VERSION: Final = 0
 _MAX_BYTES: Final = 128 * 1024
 _FILE: Final = re.compile(r"[0-9a-f]{32}\.json")
@@ -178,14 +178,20 @@ def _all() -> list[PeerHead]:
 
 
 def _sweep(folder: Path) -> None:
-    """Forget the heads told longest ago: whoever may speak here may have any number of logs."""
+    """Forget what was told longest ago by the key that told most: nobody pushes out what others told."""
     found = _files(folder)
     if len(found) <= KEPT:
         return
-    by_age: list[tuple[int, Path]] = []
+    by_key: dict[str, list[tuple[int, Path]]] = {}
     for path in found:
         with contextlib.suppress(CounterfoilError):
             kept = _read(path)
-            by_age.append((kept.issued if kept is not None else 0, path))
-    for _, path in sorted(by_age)[: len(found) - KEPT]:
-        path.unlink(missing_ok=True)
+            if kept is not None:
+                by_key.setdefault(kept.origin.partition("/")[0], []).append((kept.issued, path))
+    for _ in range(len(found) - KEPT):
+        most = max(by_key.values(), key=len, default=[])
+        if not most:
+            return
+        oldest = min(most)
+        most.remove(oldest)
+        oldest[1].unlink(missing_ok=True)

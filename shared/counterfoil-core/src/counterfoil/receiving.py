@@ -37,7 +37,7 @@ class Receiving:
         self.what = what
         self.checks: list[str] = []
         self.chain: tuple[Envelope, ...] = ()
-        self._skew = SKEW if policy is None else policy.skew
+        self.skew = SKEW if policy is None else policy.skew
         try:
             self.envelope = sent if isinstance(sent, Envelope) else Envelope.parse(sent)
         except CounterfoilError as exc:
@@ -51,7 +51,14 @@ class Receiving:
     def refuse(self, code: str, reason: str, hint: str) -> NoReturn:
         """Sign the refusal into the log and raise it."""
         if self.what == "handoff":
-            receipt(self.log, self.envelope.digest, "refused", checks=[], reason=f"{code} {reason}")
+            receipt(
+                self.log,
+                self.envelope.digest,
+                "refused",
+                checks=[],
+                reason=f"{code} {reason}",
+                policy=self.policy,
+            )
             self.log.flush()
         raise HandoffRefusedError(
             f"refused: {reason}", code=code, where=f"{self.what} {self.envelope.digest[:12]}", hint=hint
@@ -92,9 +99,9 @@ class Receiving:
 
     def time(self, handoff: statements.Handoff, now: int) -> None:
         """Whether the handoff may be accepted at this time."""
-        if handoff.issued > now + self._skew:
+        if handoff.issued > now + self.skew:
             self.refuse("CF-HANDOFF-015", "issued in the future", "check the clocks of both machines")
-        if handoff.expires is None or now > handoff.expires + self._skew:
+        if handoff.expires is None or now > handoff.expires + self.skew:
             self.refuse("CF-HANDOFF-015", "expired", "ask the sender to seal it again")
         self.checks.append("time")
 
@@ -132,7 +139,7 @@ class Receiving:
         """Whether what the handoff allows was its sender's to give, up to whoever started it."""
         if handoff.authority is None:
             return
-        if handoff.authority.expires + self._skew < now:
+        if handoff.authority.expires + self.skew < now:
             self._denied("its authority has expired")
         grants = self._grants(sent)
         chain: list[Envelope] = []
@@ -206,6 +213,7 @@ def receipt(
     nonce: str | None = None,
     reason: str | None = None,
     seen: statements.Head | None = None,
+    policy: Policy | None = None,
 ) -> Envelope | None:
     """Append a receipt to the log and return it, None when the log did not take it."""
     writer = log.recorder.open()
@@ -223,8 +231,8 @@ def receipt(
         predicate["reason"] = reason.encode("utf-8", "backslashreplace").decode()[:1024]
     if head is not None:
         predicate["own"] = head
-    if log.policy is not None:
-        predicate["policy"] = log.policy.digest
+    if policy is not None:
+        predicate["policy"] = log.cited(policy)
     if seen is not None:
         predicate["seen"] = [seen.model_dump()]
     subject = {"digest": {"sha256": handoff}, "name": "handoff"}

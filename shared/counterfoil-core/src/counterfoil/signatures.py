@@ -82,8 +82,10 @@ class Signatures:
             return  # a machine without a home gets none by looking at evidence
         folder = _home.home() / "cache"
         _home.make_private_dir(folder)
-        _home.create_file(folder / "key", secrets.token_bytes(32))
         secret = _home.read_file(folder / "key", limit=32, secret=True)
+        if secret is None:
+            _home.create_file(folder / "key", secrets.token_bytes(32))
+            secret = _home.read_file(folder / "key", limit=32, secret=True)
         if secret is None or len(secret) != 32:
             (folder / "key").unlink(
                 missing_ok=True

@@ -1,0 +1,214 @@
+"""Both verifiers agree on fresh evidence, on bundles, and on damaged copies; needs Node (`-s verifier`)."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+import struct
+import subprocess
+import zlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import counterfoil
+
+pytestmark = pytest.mark.verifier
+SERVER = Path(__file__).parent.parent / "shared" / "verifier-js" / "test" / "serve.mjs"
+DAMAGED = 150
+Judged = tuple[str, list[str], list[str], dict[str, int]]
+
+
+class Second:
+    """The second verifier, kept running: one line a question, one line an answer."""
+
+    def __init__(self) -> None:
+        node = shutil.which("node")
+        assert node, "Node is missing: these tests compare the verifier written in JavaScript"
+        self.process = subprocess.Popen(
+            [node, str(SERVER)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+
+    def __call__(self, path: Path, keyring: Path) -> Judged:
+        assert self.process.stdin and self.process.stdout
+        self.process.stdin.write(json.dumps({"path": str(path), "keyring": str(keyring)}) + "\n")
+        self.process.stdin.flush()
+        answer = json.loads(self.process.stdout.readline())
+        assert answer["text"], answer["error"]
+        told = json.loads(answer["text"])
+        assert answer["code"] == {"intact": 0, "broken": 3, "incomplete": 4, "cannot-tell": 5}[told["verdict"]]
+        return told["verdict"], _codes(told["findings"]), _codes(told["notes"]), told["counts"]
+
+
+def _codes(findings: list[dict[str, Any]]) -> list[str]:
+    # Whether an end is remembered is the home's business; only one of the two has the home here.
+    return [finding["code"] for finding in findings if finding["code"] != "CF-VERIFY-062"]
+
+
+def first(path: Path, keyring: Path) -> Judged:
+    """What the first verifier says, without what only its home knows."""
+    said = counterfoil.verify(path, keyring=keyring)
+    codes = [finding.code for finding in said.findings]
+    notes = [note.code for note in said.notes if note.code not in ("CF-VERIFY-061", "CF-VERIFY-062")]
+    return said.verdict, codes, notes, said.counts
+
+
+@pytest.fixture(scope="module")
+def second() -> Iterator[Callable[[Path, Path], Judged]]:
+    verifier = Second()
+    yield verifier
+    verifier.process.kill()
+    verifier.process.communicate()
+
+
+@pytest.fixture(scope="module")
+def home() -> Path:
+    return Path(os.environ["COUNTERFOIL_HOME"])
+
+
+@pytest.fixture(scope="module")
+def evidence(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two sessions of one log: nested calls, long and shared values, handoffs, a handoff to another process."""
+    folder = tmp_path_factory.mktemp("second") / "evidence"
+    for session in range(2):
+        recorder = counterfoil.Recorder(folder)
+        for number in range(20):
+            _run(recorder, f"{session}.{number}")
+        recorder.close()
+        with counterfoil.open(folder, actor="team") as log:
+            counterfoil.seal(log, {"report": "x" * 4000, "n": session}, to="elsewhere")
+    return folder
+
+
+def _run(recorder: counterfoil.Recorder, name: str) -> None:
+    history = [{"role": "user", "content": f"question {n} of {name} " * 20} for n in range(8)]
+    run = recorder.start("invoke_workflow", "team", actor=("team",), request=recorder.value(history[0]))
+    for step in ("writer", "reviewer"):
+        call = recorder.start("step", step, actor=("team", step), parent=run)
+        sent = recorder.value({"messages": history, "model": "small", "text": "é" * 300})
+        chat = recorder.start("chat", "small", actor=("team", step), parent=call, request=sent)
+        recorder.end(chat, response=recorder.value({"message": name * 100, "bytes": os.urandom(600)}))
+        recorder.end(call, response=recorder.value(name))
+    recorder.end(run, response=recorder.value({"answer": name}))
+
+
+def test_they_agree_on_fresh_evidence(
+    second: Callable[[Path, Path], Judged], evidence: Path, home: Path
+) -> None:
+    said = first(evidence, home / "keyring.json")
+    assert said[0] == "intact"
+    assert said[3]["runs"] == 40
+    assert second(evidence, home) == said
+    assert second(evidence, home / "keyring.json") == said
+
+
+def test_they_agree_for_who_pinned_nobody(
+    second: Callable[[Path, Path], Judged], evidence: Path, tmp_path: Path
+) -> None:
+    nobody = tmp_path / "keyring.json"
+    nobody.write_text('{"pins":{},"version":0}\n', encoding="utf-8")
+    nobody.chmod(0o600)
+    said = first(evidence, nobody)
+    assert said[0] == "cannot-tell"
+    assert second(evidence, nobody) == said
+
+
+def _changed(data: bytes, dice: random.Random) -> bytes:
+    """A file with one kind of damage: a bit, a run of bytes, a cut, zeros, or a whole chunk gone or twice."""
+    at = dice.randrange(len(data))
+    kind = dice.randrange(7)
+    if kind == 0:
+        return data[:at] + bytes([data[at] ^ (1 << dice.randrange(8))]) + data[at + 1 :]
+    if kind == 1:
+        return data[:at] + dice.randbytes(dice.randrange(1, 40)) + data[at:]
+    if kind == 2:
+        return data[:at]
+    if kind == 3:
+        return data[:at] + bytes(dice.randrange(1, 1500)) + data[at + 1500 :]
+    pieces = _chunks(data)
+    chosen = dice.randrange(len(pieces))
+    if kind == 4:
+        del pieces[chosen]
+    elif kind == 5:
+        pieces.insert(chosen, pieces[dice.randrange(len(pieces))])
+    else:
+        pieces[chosen] = _resealed(pieces[chosen], dice)
+    return b"".join(pieces)
+
+
+def _chunks(data: bytes) -> list[bytes]:
+    pieces = []
+    at = 0
+    while at < len(data):
+        end = at + 16 + struct.unpack_from("<I", data, at + 4)[0]
+        pieces.append(data[at:end])
+        at = end
+    return pieces
+
+
+def _resealed(piece: bytes, dice: random.Random) -> bytes:
+    """A chunk with a byte changed and its checksum made right."""
+    at = dice.choice([0, 8, *range(16, len(piece))])
+    changed = bytearray(piece)
+    changed[at] ^= 1 << dice.randrange(8)
+    changed[12:16] = struct.pack("<I", zlib.crc32(changed[:12] + changed[16:]))
+    return bytes(changed)
+
+
+def test_they_agree_on_damaged_evidence(
+    second: Callable[[Path, Path], Judged], evidence: Path, home: Path, tmp_path: Path
+) -> None:
+    dice = random.Random(20260728)
+    copy = tmp_path / "copy"
+    verdicts = set()
+    for number in range(DAMAGED):
+        shutil.rmtree(copy, ignore_errors=True)
+        shutil.copytree(evidence, copy)
+        segment = dice.choice(sorted(copy.glob("*/*.seg")))
+        if number % 25 == 24:
+            segment.unlink()
+        else:
+            segment.write_bytes(_changed(segment.read_bytes(), dice))
+        said = first(copy, home / "keyring.json")
+        verdicts.add(said[0])
+        assert second(copy, home / "keyring.json") == said, f"copy {number}"
+    assert verdicts == {"broken", "incomplete"}
+
+
+def test_they_agree_on_bundles_and_damaged_ones(
+    second: Callable[[Path, Path], Judged], evidence: Path, home: Path, tmp_path: Path
+) -> None:
+    whole = tmp_path / "run.bundle"
+    command = ["counterfoil", "bundle", str(evidence), "--run", "3", "-o", str(whole)]
+    subprocess.run(command, check=True, capture_output=True)
+    keyring = home / "keyring.json"
+    said = first(whole, keyring)
+    assert said[0] == "intact"
+    assert second(whole, keyring) == said
+    dice = random.Random(20260729)
+    lines = whole.read_bytes().splitlines(keepends=True)
+    copy = tmp_path / "copy.bundle"
+    verdicts = set()
+    for number in range(DAMAGED):
+        kept = list(lines)
+        at = dice.randrange(1, len(kept))
+        kind = dice.randrange(4)
+        if kind == 0:
+            del kept[at]
+        elif kind == 1:
+            kept.insert(at, dice.choice(lines))
+        elif kind == 2:
+            byte = dice.randrange(len(kept[at]))
+            kept[at] = kept[at][:byte] + bytes([kept[at][byte] ^ 1]) + kept[at][byte + 1 :]
+        else:
+            other = dice.randrange(1, len(kept))
+            kept[at], kept[other] = kept[other], kept[at]
+        copy.write_bytes(b"".join(kept))
+        said = first(copy, keyring)
+        verdicts.add(said[0])
+        assert second(copy, keyring) == said, f"copy {number}"
+    assert "broken" in verdicts
