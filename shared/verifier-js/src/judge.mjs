@@ -1,7 +1,7 @@
 /** Judging the entries of one log in their order (spec/log.md, "Verifying"). Used for evidence and for bundles. */
 import { attempt } from "./errors.mjs";
 import { sha256 } from "./bytes.mjs";
-import { isCount, isObject } from "./canonical.mjs";
+import { isCount, isObject, readCanonical } from "./canonical.mjs";
 import { Envelope } from "./dsse.mjs";
 import { operation } from "./entries.mjs";
 import { Counts, Findings } from "./findings.mjs";
@@ -9,7 +9,7 @@ import { headsOf, narrows } from "./authority.mjs";
 import { PublicKey } from "./keys.mjs";
 import { VALUE, isReference, looksLikeReference } from "./references.mjs";
 import { failedRule } from "./rules.mjs";
-import { parseParentSet, parseStatement } from "./statements.mjs";
+import { isParent, parseParentSet, parseStatement } from "./statements.mjs";
 import { Calls } from "./calls.mjs";
 import { Citations } from "./citations.mjs";
 
@@ -85,6 +85,7 @@ export class Judge {
     if (!entry.plain || Buffer.byteLength(text) > MOST_RECORD)
       this.find("CF-VERIFY-012", "a record is longer than a record may be, or holds a float or null");
     this.handoffs(body.context.handoffs);
+    this.recordParents(body.context.parents);
     const op = operation(body);
     if (op === "session") this.session(body);
     else if (op === "recovered") this.find("CF-VERIFY-020", "the writer stopped uncleanly before, and the log was recovered");
@@ -113,6 +114,16 @@ export class Judge {
         this.find("CF-VERIFY-010", "stored bytes that an entry cites are missing");
       } else if (typeof value === "object" && value !== null) open.push(...Object.values(value));
     }
+  }
+
+  /** One finding for each parent that is not there, or is none; one for what is no list. */
+  recordParents(given) {
+    if (given === undefined) return;
+    const bytes = isReference(given) ? this.list(given) : null;
+    const list = bytes === null ? given : attempt(() => readCanonical(bytes)).value?.value;
+    const missing = "a record cites a parent that is not in this log";
+    if (!Array.isArray(list)) this.find("CF-VERIFY-045", missing);
+    else for (const one of list) if (!isParent(one) || !this.before.has(one.digest)) this.find("CF-VERIFY-045", missing);
   }
 
   /** One finding for each handoff that is not there. */

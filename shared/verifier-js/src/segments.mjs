@@ -13,6 +13,7 @@ export const ENTRY = 1;
 export const BLOB = 2;
 export const NOTE = 3;
 const MOST = 2 ** 30;
+const MOST_ITEMS = 1_048_576;
 
 const TABLE = Uint32Array.from({ length: 256 }, (_, n) => {
   let c = n;
@@ -126,6 +127,7 @@ export function splitItems(raw) {
     const kind = raw[at];
     const end = at + ITEM_HEADER + raw.readUInt32LE(at + 1);
     if (kind < ENTRY || kind > NOTE || end > raw.length) throw bad;
+    if (items.length === MOST_ITEMS) throw bad;
     items.push({ kind, bytes: raw.subarray(at + ITEM_HEADER, end) });
     at = end;
   }
