@@ -86,13 +86,14 @@ export class Judge {
       this.find("CF-VERIFY-012", "a record is longer than a record may be, or holds a float or null");
     this.handoffs(body.context.handoffs);
     this.recordParents(body.context.parents);
+    this.tie(body);
     const op = operation(body);
     if (op === "session") this.session(body);
     else if (op === "recovered") this.find("CF-VERIFY-020", "the writer stopped uncleanly before, and the log was recovered");
     else if (op === "loss") {
       this.counts.losses += isCount(body.context.count) ? body.context.count : 1;
       this.find("CF-VERIFY-021", "something was not recorded, and was counted");
-    } else this.tie(body);
+    }
     this.before.add(sha256(text));
   }
 
@@ -172,8 +173,8 @@ export class Judge {
 
   /** A list that stands apart: the bytes of a blob that is there, or null. */
   list(reference) {
-    if (reference.size > MOST_LIST || !this.blobs.there(reference)) return null;
-    return this.blobs.load(reference.sha256);
+    const bytes = reference.size > MOST_LIST ? null : this.blobs.load(reference.sha256);
+    return bytes !== null && bytes.length === reference.size ? bytes : null;
   }
 
   key(keyid, carried) {

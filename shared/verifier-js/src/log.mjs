@@ -4,7 +4,7 @@ import { HEX64, sha256 } from "./bytes.mjs";
 import { hasExactly, isCount } from "./canonical.mjs";
 import { ZEROS, bodyKind, operation, parseEntry } from "./entries.mjs";
 import { CounterfoilError, attempt } from "./errors.mjs";
-import { BLOB, BytesOfFile, ChunkReader, HEADER, ITEM_HEADER, NOTE, firstEntry, splitItems } from "./segments.mjs";
+import { BLOB, BytesOfFile, ChunkReader, ENTRY, HEADER, ITEM_HEADER, NOTE, splitItems } from "./segments.mjs";
 import { Tree, leafHash } from "./tree.mjs";
 
 /** @typedef {{segment: number, start: number, stream: number, item: number}} Place where a blob stands */
@@ -214,8 +214,8 @@ function readOpening(path) {
   try {
     return attempt(() => {
       const chunk = new ChunkReader(file, file.size).next();
-      const bytes = chunk === null ? null : firstEntry(chunk.raw);
-      const body = bytes === null ? null : parseEntry(bytes).body;
+      const item = chunk === null ? undefined : splitItems(chunk.raw).find(({ kind }) => kind === ENTRY);
+      const body = item === undefined ? null : parseEntry(item.bytes).body;
       if (body !== null) bodyKind(body);
       return body;
     }).value;

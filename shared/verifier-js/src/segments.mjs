@@ -133,14 +133,3 @@ export function splitItems(raw) {
   }
   return items;
 }
-
-/** The first entry among the items of a chunk, whatever stands behind it. @param {Buffer} raw @returns {Buffer | null} */
-export function firstEntry(raw) {
-  for (let at = 0; at + ITEM_HEADER <= raw.length; ) {
-    const end = at + ITEM_HEADER + raw.readUInt32LE(at + 1);
-    if (end > raw.length) return null;
-    if (raw[at] === ENTRY) return raw.subarray(at + ITEM_HEADER, end);
-    at = end;
-  }
-  return null;
-}
