@@ -30,3 +30,21 @@ export function headsOf({ own, seen = [], sender }) {
   if (own !== undefined && own.origin.startsWith(`${sender.key}/`)) told.unshift({ ...own, own: true });
   return told;
 }
+
+/**
+ * Of heads that owners told, those with another root than the first of their origin and size; each root once.
+ * @template {{origin: string, size: number, root: string}} H
+ * @param {H[]} heads
+ * @returns {H[]}
+ */
+export function forks(heads) {
+  const first = new Map();
+  const said = new Set();
+  return heads.filter(({ origin, size, root }) => {
+    const place = `${origin} ${size}`;
+    if (!first.has(place)) first.set(place, root);
+    if (first.get(place) === root || said.has(`${place} ${root}`)) return false;
+    said.add(`${place} ${root}`);
+    return true;
+  });
+}

@@ -1,12 +1,13 @@
 /** Blobs of a bundle: their lines, their bytes, and whether a reference is there (spec/bundle.md, "Blobs"). */
+import { isUtf8 } from "node:buffer";
 import { createHash } from "node:crypto";
 import { fromBase64 } from "./bytes.mjs";
-import { compositeOf } from "./blobs.mjs";
 import { fault } from "./bundle-lines.mjs";
-import { FOLD, VALUE } from "./references.mjs";
+import { FOLD, TEXT, VALUE } from "./references.mjs";
+import { parseStored, partBefore, partName } from "./stored.mjs";
 
-/** @typedef {import("./blobs.mjs").Part} Part */
-/** @typedef {{bytes: Buffer, parts: Part[], parent: string | null, line: number}} Held */
+/** @typedef {import("./stored.mjs").Part} Part */
+/** @typedef {{bytes: Buffer, stored: import("./stored.mjs").Stored | null, line: number}} Held */
 
 const MOST_PIECE = 131_072;
 
@@ -61,7 +62,7 @@ export class BlobLines {
     const bytes = pieces.length === 1 ? pieces[0] : Buffer.concat(pieces);
     if (createHash("sha256").update(bytes).digest("hex") !== this.last) throw bad;
     if (!isText && isUtf8(bytes)) throw bad;
-    this.held.set(this.last, { bytes, ...compositeOf(bytes), line });
+    this.held.set(this.last, { bytes, stored: parseStored(bytes), line });
     this.current = null;
   }
 
@@ -72,35 +73,30 @@ export class BlobLines {
 
   /** Whether a reference is there with all its parts. @param {Part} reference */
   there(reference) {
-    for (const { part, held } of this.walk(reference))
-      if (held === undefined || (part.size !== null && held.bytes.length !== part.size)) return false;
-      else if (part.media === FOLD && held.parent === null) return false;
+    for (const { part, held } of this.walk(reference)) {
+      const { media, size, n } = part;
+      if (held === undefined || (size !== null && held.bytes.length !== size)) return false;
+      if (media === TEXT && !isUtf8(held.bytes)) return false;
+      if ((media === VALUE || media === FOLD) && held.stored === null) return false;
+      if (media === FOLD && (held.stored.node === null || (n !== undefined && held.stored.node.n !== n))) return false;
+    }
     return true;
   }
 
-  /** A reference and all its parts, each blob once for each way it is read. @param {Part} reference */
+  /** A reference and all its parts, each once for each way it is read. @param {Part} reference */
   *walk(reference, seen = new Set()) {
     const open = [reference];
     while (open.length > 0) {
       const part = open.pop();
       const held = this.held.get(part.sha256);
-      const composite = part.media === VALUE || part.media === FOLD;
-      const name = `${composite ? part.media : ""} ${part.sha256} ${part.size}`;
+      const name = partName(part);
       if (seen.has(name)) continue;
       seen.add(name);
       yield { part, held };
-      if (held === undefined || !composite) continue;
-      open.push(...held.parts);
-      if (part.media === FOLD && (held.parent ?? "") !== "") open.push({ media: FOLD, sha256: held.parent, size: null });
+      if (held === undefined || held.stored === null || (part.media !== VALUE && part.media !== FOLD)) continue;
+      open.push(...held.stored.parts);
+      const before = part.media === FOLD ? partBefore(held.stored) : null;
+      if (before !== null) open.push(before);
     }
-  }
-}
-
-function isUtf8(bytes) {
-  try {
-    new TextDecoder("utf-8", { fatal: true }).decode(bytes);
-    return true;
-  } catch {
-    return false;
   }
 }

@@ -21,7 +21,7 @@ import { parseParentSet, parseStatement } from "./statements.mjs";
  * @property {import("./statements.mjs").Statement | null} statement
  * @property {Envelope | null} envelope
  */
-/** @typedef {{digest: string, by: "parents" | "handoffs" | "decision" | "handoff" | "receipt"}} Cited */
+/** @typedef {{digest: string, by: "parents" | "handoffs" | "decision" | "handoff" | "grant" | "receipt"}} Cited */
 
 const MOST_LIST = 64 * 1024 * 1024;
 const LASTING = ["session", "recovered", "loss"];
@@ -153,9 +153,10 @@ export class Content {
     }
     if (statement?.kind === "receipt") put("receipt", [statement.predicate.handoff]);
     if (statement?.kind === "handoff") {
-      const { parents, parentSet } = statement.predicate;
+      const { authority, parents, parentSet } = statement.predicate;
       const bytes = parentSet === undefined ? null : this.list({ media: VALUE, ...parentSet });
       const listed = bytes === null ? null : attempt(() => parseParentSet(bytes)).value;
+      put("grant", [authority?.from]);
       put("handoff", [...parents, ...(listed ?? [])].map(({ digest }) => digest));
     }
     return all;

@@ -1,9 +1,9 @@
 /** Verifying a bundle (spec/bundle.md). */
-import { isObject } from "./canonical.mjs";
 import { Content } from "./bundle-content.mjs";
 import { readBundle } from "./bundle-form.mjs";
 import { CounterfoilError, attempt } from "./errors.mjs";
 import { Counts, Findings } from "./findings.mjs";
+import { forks } from "./authority.mjs";
 import { Judge } from "./judge.mjs";
 
 export { isBundle } from "./bundle-lines.mjs";
@@ -44,10 +44,11 @@ class SectionJudge extends Judge {
   /** In a bundle the end of a session ends no call, and which checkpoints it cites is looked at elsewhere. */
   begin(context) {
     this.bound.clear();
-    if (Array.isArray(context.replaced) && context.replaced.some(isObject))
-      this.find("CF-VERIFY-060", "other logs stood here before the folder was made anew");
     if (context.seen !== undefined) this.citations.session(context.seen);
   }
+
+  /** Parents of records that are not here are absent, and counted as such. */
+  recordParents() {}
 
   /** Records of runs that were not asked for tie nothing. */
   tie(body) {
@@ -82,7 +83,11 @@ class BundleCheck {
   }
 
   check() {
-    for (const section of this.bundle.sections) this.section(section);
+    const told = [];
+    for (const section of this.bundle.sections) told.push(...this.section(section));
+    const here = new Set(this.bundle.sections.map(({ origin }) => origin));
+    for (const { where } of forks(told.filter(({ own, origin }) => own && !here.has(origin))))
+      this.findings.add("CF-TRUST-042", where, "a peer told two histories of its log");
     if (this.bundle.asked.run !== undefined && !this.started)
       this.findings.add("CF-BUNDLE-026", "", "the run's start is not here");
     const missing = [...this.missing].filter((digest) => !this.told.has(digest)).length;
@@ -118,6 +123,7 @@ class BundleCheck {
       judge.find("CF-BUNDLE-023", "entries within the run are left out");
     this.findings.addAll(judge.findings);
     this.counts.addAll(judge.counts);
+    return judge.told;
   }
 
   remembered(section, judge) {
@@ -142,7 +148,7 @@ class BundleCheck {
       if (!this.absent.has(digest)) continue;
       const recorded = by === "handoff" && statement.predicate.proof === "recorded";
       const accepted = by === "receipt" && statement.predicate.status === "accepted";
-      if (by === "handoffs" || recorded || accepted) this.told.add(digest);
+      if (by === "handoffs" || by === "grant" || recorded || accepted) this.told.add(digest);
       else if (by === "parents" || (by === "handoff" && judge.byIdentity.has(entry.index))) this.missing.add(digest);
       else this.foreign.add(digest);
     }

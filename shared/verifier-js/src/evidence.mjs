@@ -90,8 +90,7 @@ class EvidenceCheck {
   /** @returns {Verification} */
   result() {
     const { logs, foreign } = listLogs(this.path);
-    if (logs.length === 0) this.findings.add("CF-VERIFY-001", "", "there is no log", "name the folder of a run");
-    else if (this.run === null)
+    if (logs.length > 0 && this.run === null)
       for (const name of foreign) this.findings.add("CF-VERIFY-002", name, "something inside does not belong to evidence");
     const checks = logs.map((log) => new LogCheck(log, this).check());
     if (this.run !== null) this.run = theRun(this.run, checks);
@@ -100,17 +99,18 @@ class EvidenceCheck {
       this.findings.addAll(judge.findings);
       this.counts.addAll(judge.counts);
     }
-    this.citations(checks, judged);
-    this.heads(checks, judged);
+    this.citations(judged);
+    this.heads(judged);
     if (this.run === null) this.gone(checks);
     this.copied(judged);
+    if (logs.length === 0) this.findings.add("CF-VERIFY-001", "", "there is no log", "name the folder of a run");
     this.counts.logs = judged.length;
-    const { list, notes, verdict } = this.findings;
+    const { list, notes, verdict } = this.findings.capped();
     return { verdict, findings: list, notes, counts: this.counts };
   }
 
-  citations(checks, judged) {
-    const byLog = new Map(checks.map((check) => [check.log.name, check.judge]));
+  citations(judged) {
+    const byLog = new Map(judged.map((check) => [check.log.name, check.judge]));
     for (const { judge } of judged) {
       for (const { log, where, checkpoint, code } of judge.citations.list) {
         const cited = byLog.get(log);
@@ -124,8 +124,8 @@ class EvidenceCheck {
   }
 
   /** Heads that statements told: against the logs that are here, and against each other. */
-  heads(checks, judged) {
-    const byOrigin = new Map(checks.map(({ judge }) => [judge.origin, judge]));
+  heads(judged) {
+    const byOrigin = new Map(judged.map(({ judge }) => [judge.origin, judge]));
     const said = new Set();
     const owners = new Map();
     for (const { judge } of judged) {
@@ -144,29 +144,32 @@ class EvidenceCheck {
     }
   }
 
+  /** Whether a path that a head names is this folder, by what it was opened by or by what that resolves to. */
+  isHere(path) {
+    return path === this.real || path === resolve(this.path);
+  }
+
   /** Logs that are remembered for this place, or for the one these logs were written in, and are gone. */
   gone(checks) {
     const names = new Set(checks.map((check) => check.log.name));
     const origins = new Set(checks.map((check) => check.judge.origin));
-    const here = new Set([resolve(this.path), this.real]);
     const known = this.keyring.heads.filter((head) => origins.has(head.origin) && head.evidence !== "");
     const there = new Set(known.map((head) => head.evidence));
     for (const head of this.keyring.heads) {
       const name = logName(head.origin);
       if (names.has(name)) continue;
       const moved = there.has(head.evidence) && !isFolder(join(head.evidence, name));
-      if (here.has(head.evidence) || moved) this.findings.add("CF-VERIFY-003", name, "a log that was written here is gone");
+      if (this.isHere(head.evidence) || moved) this.findings.add("CF-VERIFY-003", name, "a log that was written here is gone");
     }
   }
 
   /** Logs that were written in another place, which still holds them, among logs of this one. */
   copied(checks) {
-    const here = new Set([resolve(this.path), this.real]);
     const origins = new Set(checks.map((check) => check.judge.origin));
-    if (!this.keyring.heads.some((head) => here.has(head.evidence) && origins.has(head.origin))) return;
+    if (!this.keyring.heads.some((head) => this.isHere(head.evidence) && origins.has(head.origin))) return;
     for (const { judge, log } of checks) {
       const head = this.keyring.heads.find((one) => one.origin === judge.origin);
-      const moved = head !== undefined && head.evidence !== "" && !here.has(head.evidence);
+      const moved = head !== undefined && head.evidence !== "" && !this.isHere(head.evidence);
       if (moved && isFolder(join(head.evidence, log.name)))
         this.findings.add("CF-VERIFY-006", log.name, "a log that was written in another place was copied in");
     }
@@ -196,22 +199,16 @@ class LogCheck {
     this.faulty = false;
     this.tornAt = "";
     this.longer = false;
-    /** Size at the last note, valid or not, and at the last valid one. */
+    /** Size at the last note, valid or not. */
     this.noted = 0;
-    this.last = 0;
     this.heads = this.keyring.heads.filter((head) => head.origin.endsWith(`/${log.name}`));
-    this.rootsAt = new Map(this.heads.map((head) => [head.size, ""]));
   }
 
   check() {
     const { judge } = this;
     const reader = new LogReader(this.log.name, this.log.segments, {
       blob: (bytes, digest, place) => this.blobs.add(bytes, digest, place),
-      entry: (entry, kind) => {
-        judge.entry(entry, kind);
-        const { tree } = reader;
-        if (this.rootsAt.has(tree.size)) this.rootsAt.set(tree.size, tree.root().toString("hex"));
-      },
+      entry: (entry, kind) => judge.entry(entry, kind),
       note: (bytes, stored) => this.note(bytes, stored, reader.tree),
       fault: (error) => {
         this.faulty = true;
@@ -226,7 +223,7 @@ class LogCheck {
     judge.counts.blobs = this.blobs.count;
     judge.counts.open = judge.calls.open.size;
     judge.counts.tail = reader.tree.size - this.noted;
-    if (!this.faulty) this.end(reader.behind);
+    if (!this.faulty) this.end(reader);
     this.remembered();
     return this;
   }
@@ -244,11 +241,7 @@ class LogCheck {
       judge.find("CF-VERIFY-030", "a checkpoint stands before a session");
       return;
     }
-    const { value: checkpoint, error } = attempt(() => {
-      const note = parseNote(bytes);
-      verifyNote(note, judge.origin, judge.identity);
-      return parseOwn(note, judge.origin);
-    });
+    const { value: checkpoint, error } = attempt(() => this.parseOwn(bytes));
     if (error !== null) {
       judge.find(error.code, error.message);
       return;
@@ -261,13 +254,32 @@ class LogCheck {
       judge.find("CF-VERIFY-051", "the stored bytes are not the ones that were written");
       return;
     }
-    this.last = checkpoint.size;
     judge.checkpoints.set(checkpoint.size, checkpoint.root);
   }
 
-  /** @param {boolean} behind whether anything stands behind the last note */
-  end(behind) {
+  /** The checkpoint in a note that the log's identity signed. @param {Buffer} bytes */
+  parseOwn(bytes) {
+    const note = parseNote(bytes);
+    verifyNote(note, this.judge.origin, this.judge.identity);
+    const checkpoint = parseCheckpoint(note);
+    if (checkpoint.origin === this.judge.origin) return checkpoint;
+    throw new CounterfoilError("CF-NOTE-021", "a log's own checkpoint is not signed as its origin");
+  }
+
+  /** The same, or null where it is none. @param {Buffer} bytes */
+  ownCheckpoint(bytes) {
+    return this.judge.identity === null ? null : attempt(() => this.parseOwn(bytes)).value;
+  }
+
+  /** @param {LogReader} reader */
+  end({ behind, takenBack }) {
     const { judge } = this;
+    for (const { where, notes, size } of takenBack) {
+      judge.where = where;
+      if (notes.some((note) => this.ownCheckpoint(note)?.size > size))
+        judge.find("CF-VERIFY-026", "a signed checkpoint stands behind what was recovered of a segment");
+    }
+    judge.where = this.log.name;
     const live = judge.origin !== "" && isLocked(this.keyring.home, headName(judge.origin, "lock"));
     if (!live && (behind || this.tornAt !== "")) {
       if (this.tornAt !== "") judge.where = this.tornAt;
@@ -279,33 +291,23 @@ class LogCheck {
 
   remembered() {
     const { judge } = this;
-    for (const head of this.heads) {
-      if (head.origin !== judge.origin) {
-        if (judge.origin !== "" && head.evidence === this.evidence.real)
-          judge.find("CF-VERIFY-053", "this machine remembers another log by this name");
-        continue;
-      }
-      if (head.size > this.last) {
-        this.longer = true;
-        if (!this.faulty) judge.find("CF-VERIFY-052", "this machine remembers a longer log");
-      } else if (this.rootsAt.get(head.size) !== head.root && !judge.findings.broken)
-        judge.find("CF-VERIFY-053", "this machine remembers another history of this log");
-    }
+    const head = this.heads.find((one) => one.origin === judge.origin);
+    const other = this.heads.some((one) => one.origin !== judge.origin && this.evidence.isHere(one.evidence));
+    if (head === undefined) {
+      if (other && judge.origin !== "") judge.find("CF-VERIFY-053", "this machine remembers another log by this name");
+    } else if (head.size > this.noted) {
+      this.longer = true;
+      if (!this.faulty) judge.find("CF-VERIFY-052", "this machine remembers a longer log");
+    } else if (judge.checkpoints.get(head.size) !== head.root && !judge.findings.broken)
+      judge.find("CF-VERIFY-053", "this machine remembers another history of this log");
     if (judge.origin === "") return;
     const { own } = this.keyring;
     const { fingerprint } = judge.identity;
     if (this.keyring.home !== null && own !== null && fingerprint !== own && this.keyring.isPinned(fingerprint))
       judge.find("CF-VERIFY-061", "a log is signed by a pinned identity that is not this home's own");
-    if (judge.findings.list.length === 0 && !this.heads.some((head) => head.origin === judge.origin))
+    if (judge.findings.list.length === 0 && head === undefined)
       judge.find("CF-VERIFY-062", "no end of this log is remembered on this machine");
   }
-}
-
-/** A note that is signed as `origin` must be that log's checkpoint. */
-function parseOwn(note, origin) {
-  const checkpoint = parseCheckpoint(note);
-  if (checkpoint.origin === origin) return checkpoint;
-  throw new CounterfoilError("CF-NOTE-021", "a log's own checkpoint is not signed as its origin");
 }
 
 function isStored({ offset, segment, sha256, alone, body }) {

@@ -3,7 +3,7 @@
 /** @typedef {"intact" | "broken" | "incomplete" | "cannot-tell"} Verdict */
 /** @typedef {{code: string, where: string, message: string, hint: string}} Finding */
 
-const INCOMPLETE = new Set(["020", "021", "022", "023", "024", "025"].map((n) => `CF-VERIFY-${n}`));
+const INCOMPLETE = new Set(["020", "021", "022", "023", "024", "025", "026"].map((n) => `CF-VERIFY-${n}`));
 for (const n of ["023", "024", "026"]) INCOMPLETE.add(`CF-BUNDLE-${n}`);
 const CANNOT_TELL = new Set(["CF-VERIFY-001", "CF-VERIFY-032", "CF-VERIFY-042", "CF-LOG-022", "CF-STMT-004", "CF-BUNDLE-001"]);
 for (const n of ["004", "005", "006", "007", "008", "053", "054"]) CANNOT_TELL.add(`CF-TRUST-${n}`);
@@ -11,6 +11,7 @@ CANNOT_TELL.add("CF-KEYS-008"); // a home that cannot tell which policy was beli
 const NOTES = new Set(["CF-VERIFY-060", "CF-VERIFY-061", "CF-VERIFY-062", "CF-BUNDLE-025"]);
 
 export const EXIT = { intact: 0, broken: 3, incomplete: 4, "cannot-tell": 5 };
+const MOST = 1_000;
 const GRAVITY = ["intact", "incomplete", "cannot-tell", "broken"];
 
 /** @param {string} code @returns {Verdict} */
@@ -36,6 +37,13 @@ export class Findings {
   addAll(other) {
     this.list.push(...other.list);
     this.notes.push(...other.notes);
+  }
+
+  /** The first 1,000, and one that says there are more. */
+  capped() {
+    if (this.list.length <= MOST) return { list: this.list, notes: this.notes, verdict: this.verdict };
+    const more = { code: "CF-VERIFY-009", where: "", message: "there are more findings than are listed", hint: "" };
+    return { list: [...this.list.slice(0, MOST), more], notes: this.notes, verdict: this.verdict };
   }
 
   get broken() {

@@ -1,7 +1,7 @@
 /** Judging the entries of one log in their order (spec/log.md, "Verifying"). Used for evidence and for bundles. */
 import { attempt } from "./errors.mjs";
 import { sha256 } from "./bytes.mjs";
-import { isCount, isObject } from "./canonical.mjs";
+import { isCount, isObject, readCanonical } from "./canonical.mjs";
 import { Envelope } from "./dsse.mjs";
 import { operation } from "./entries.mjs";
 import { Counts, Findings } from "./findings.mjs";
@@ -9,7 +9,7 @@ import { headsOf, narrows } from "./authority.mjs";
 import { PublicKey } from "./keys.mjs";
 import { VALUE, isReference, looksLikeReference } from "./references.mjs";
 import { failedRule } from "./rules.mjs";
-import { parseParentSet, parseStatement } from "./statements.mjs";
+import { isParent, parseParentSet, parseStatement } from "./statements.mjs";
 import { Calls } from "./calls.mjs";
 import { Citations } from "./citations.mjs";
 
@@ -85,13 +85,15 @@ export class Judge {
     if (!entry.plain || Buffer.byteLength(text) > MOST_RECORD)
       this.find("CF-VERIFY-012", "a record is longer than a record may be, or holds a float or null");
     this.handoffs(body.context.handoffs);
+    this.recordParents(body.context.parents);
+    this.tie(body);
     const op = operation(body);
     if (op === "session") this.session(body);
     else if (op === "recovered") this.find("CF-VERIFY-020", "the writer stopped uncleanly before, and the log was recovered");
     else if (op === "loss") {
       this.counts.losses += isCount(body.context.count) ? body.context.count : 1;
       this.find("CF-VERIFY-021", "something was not recorded, and was counted");
-    } else this.tie(body);
+    }
     this.before.add(sha256(text));
   }
 
@@ -113,6 +115,16 @@ export class Judge {
         this.find("CF-VERIFY-010", "stored bytes that an entry cites are missing");
       } else if (typeof value === "object" && value !== null) open.push(...Object.values(value));
     }
+  }
+
+  /** One finding for each parent that is not there, or is none; one for what is no list. */
+  recordParents(given) {
+    if (given === undefined) return;
+    const bytes = isReference(given) ? this.list(given) : null;
+    const list = bytes === null ? given : attempt(() => readCanonical(bytes)).value?.value;
+    const missing = "a record cites a parent that is not in this log";
+    if (!Array.isArray(list)) this.find("CF-VERIFY-045", missing);
+    else for (const one of list) if (!isParent(one) || !this.before.has(one.digest)) this.find("CF-VERIFY-045", missing);
   }
 
   /** One finding for each handoff that is not there. */
@@ -161,8 +173,8 @@ export class Judge {
 
   /** A list that stands apart: the bytes of a blob that is there, or null. */
   list(reference) {
-    if (reference.size > MOST_LIST || !this.blobs.there(reference)) return null;
-    return this.blobs.load(reference.sha256);
+    const bytes = reference.size > MOST_LIST ? null : this.blobs.load(reference.sha256);
+    return bytes !== null && bytes.length === reference.size ? bytes : null;
   }
 
   key(keyid, carried) {

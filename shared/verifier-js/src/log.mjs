@@ -4,7 +4,7 @@ import { HEX64, sha256 } from "./bytes.mjs";
 import { hasExactly, isCount } from "./canonical.mjs";
 import { ZEROS, bodyKind, operation, parseEntry } from "./entries.mjs";
 import { CounterfoilError, attempt } from "./errors.mjs";
-import { BLOB, BytesOfFile, ChunkReader, HEADER, ITEM_HEADER, NOTE, firstEntry, splitItems } from "./segments.mjs";
+import { BLOB, BytesOfFile, ChunkReader, ENTRY, HEADER, ITEM_HEADER, NOTE, splitItems } from "./segments.mjs";
 import { Tree, leafHash } from "./tree.mjs";
 
 /** @typedef {{segment: number, start: number, stream: number, item: number}} Place where a blob stands */
@@ -22,6 +22,7 @@ import { Tree, leafHash } from "./tree.mjs";
 
 const SECTOR = 512;
 const LEAST_HOLE = 16;
+const MOST_NOTE = 4_096;
 const OPENINGS = ["session", "segment", "recovered"];
 const refuse = (code, message) => new CounterfoilError(`CF-LOG-${code}`, message);
 
@@ -37,6 +38,8 @@ export class LogReader {
     this.visitor = visitor;
     this.tree = new Tree();
     this.prev = ZEROS;
+    /** @type {{where: string, notes: Buffer[], size: number}[]} notes behind what counts of recovered segments, and where the log goes on */
+    this.takenBack = [];
     /** Whether anything stands behind the last note. */
     this.behind = true;
     /** Where in the log reading is, for messages. */
@@ -91,6 +94,10 @@ export class LogReader {
         if (chunk === null) break;
         this.chunk(chunk, state, chunks.streamStart);
         state.hash.update(chunk.bytes);
+      }
+      if (recovered !== null) {
+        const notes = [...this.notesIn(file.read(end, file.size - end))].map(({ note }) => note);
+        this.takenBack.push({ where: `${this.name}/${number}`, notes, size: this.tree.size });
       }
       if (!state.noted && recovered === null && !mayTear)
         throw refuse("023", "a segment that others follow does not end in a checkpoint");
@@ -166,12 +173,18 @@ export class LogReader {
    */
   checkpointBehind(file, from, end) {
     const rest = file.read(from, end - from);
-    const mark = Buffer.from(`/${this.name}\n`);
-    for (let at = rest.indexOf(mark); at >= 0; at = rest.indexOf(mark, at + 1)) {
-      const start = at - 64 - ITEM_HEADER - HEADER;
-      if (start >= 0 && isNoteChunk(rest.subarray(start))) return !hasHole(rest.subarray(0, start), from);
-    }
+    for (const { start } of this.notesIn(rest)) return !hasHole(rest.subarray(0, start), from);
     return false;
+  }
+
+  /** Whole chunks in some bytes that hold a note of this log. @param {Buffer} bytes */
+  *notesIn(bytes) {
+    const mark = Buffer.from(`/${this.name}\n`);
+    for (let at = bytes.indexOf(mark); at >= 0; at = bytes.indexOf(mark, at + 1)) {
+      const start = at - 64 - ITEM_HEADER - HEADER;
+      const note = start < 0 ? null : noteChunk(bytes.subarray(start));
+      if (note !== null) yield { start, note };
+    }
   }
 }
 
@@ -186,11 +199,13 @@ function hasHole(bytes, offset) {
   return false;
 }
 
-/** Whether bytes begin with a whole raw chunk that begins with a note. Who signed it is not asked. */
-function isNoteChunk(bytes) {
+/** The note that fills a whole raw chunk at the start of bytes, or null. Who signed it is not asked. */
+function noteChunk(bytes) {
   const view = { read: (offset, length) => bytes.subarray(offset, offset + length) };
   const { value: chunk } = attempt(() => new ChunkReader(view, bytes.length).next());
-  return chunk !== null && chunk.form === 0 && chunk.raw[0] === NOTE;
+  if (chunk === null || chunk.form !== 0 || chunk.end > MOST_NOTE) return null;
+  const { value: items } = attempt(() => splitItems(chunk.raw));
+  return items?.length === 1 && items[0].kind === NOTE ? items[0].bytes : null;
 }
 
 /** The body of the first entry in the first chunk, where that can be read: whether it may stand there is not asked. */
@@ -199,8 +214,8 @@ function readOpening(path) {
   try {
     return attempt(() => {
       const chunk = new ChunkReader(file, file.size).next();
-      const bytes = chunk === null ? null : firstEntry(chunk.raw);
-      const body = bytes === null ? null : parseEntry(bytes).body;
+      const item = chunk === null ? undefined : splitItems(chunk.raw).find(({ kind }) => kind === ENTRY);
+      const body = item === undefined ? null : parseEntry(item.bytes).body;
       if (body !== null) bodyKind(body);
       return body;
     }).value;

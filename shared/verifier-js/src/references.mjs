@@ -63,8 +63,7 @@ function decoded(text) {
 
 function reduce(value, keep) {
   if (typeof value === "string") {
-    const inside = value.isWellFormed() ? null : "a string holds a lone surrogate";
-    if (inside !== null) throw new CounterfoilError(value.length > 85 ? "CF-CANON-021" : "CF-CANON-004", inside);
+    if (!value.isWellFormed()) throw new CounterfoilError("CF-CANON-021", "a string holds a lone surrogate");
     if (Buffer.byteLength(value) < LONG) return value;
     return { $ref: store(Buffer.from(value), TEXT, keep) };
   }

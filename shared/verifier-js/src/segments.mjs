@@ -13,6 +13,7 @@ export const ENTRY = 1;
 export const BLOB = 2;
 export const NOTE = 3;
 const MOST = 2 ** 30;
+const MOST_ITEMS = 1_048_576;
 
 const TABLE = Uint32Array.from({ length: 256 }, (_, n) => {
   let c = n;
@@ -126,19 +127,9 @@ export function splitItems(raw) {
     const kind = raw[at];
     const end = at + ITEM_HEADER + raw.readUInt32LE(at + 1);
     if (kind < ENTRY || kind > NOTE || end > raw.length) throw bad;
+    if (items.length === MOST_ITEMS) throw bad;
     items.push({ kind, bytes: raw.subarray(at + ITEM_HEADER, end) });
     at = end;
   }
   return items;
-}
-
-/** The first entry among the items of a chunk, whatever stands behind it. @param {Buffer} raw @returns {Buffer | null} */
-export function firstEntry(raw) {
-  for (let at = 0; at + ITEM_HEADER <= raw.length; ) {
-    const end = at + ITEM_HEADER + raw.readUInt32LE(at + 1);
-    if (end > raw.length) return null;
-    if (raw[at] === ENTRY) return raw.subarray(at + ITEM_HEADER, end);
-    at = end;
-  }
-  return null;
 }

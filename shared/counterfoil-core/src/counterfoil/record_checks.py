@@ -74,7 +74,9 @@ class RecordCheck:
                     f"{entry.op}: the handoff it received is not in this log",
                     one,
                 )
-        if "parents" in context and not is_reference(context["parents"]):  # of a list that stands apart, the bytes
+        if "parents" in context and not is_reference(
+            context["parents"]
+        ):  # of a list that stands apart, the bytes
             parents = context["parents"]
             for one in parents if type(parents) is list else [None]:
                 named = one["digest"] if type(one) is dict and one.keys() == {"digest", "rel"} else None
