@@ -263,7 +263,9 @@ def verifier(session: nox.Session) -> None:
     said = session.run(node, "--version", silent=True, external=True) if node else None
     version = re.match(r"v(\d+)", str(said))
     if not node or not version or int(version[1]) < 20:
-        session.error(f"not run: Node 20 or newer is needed, and this is {str(said).strip() if said else 'missing'}")
+        session.error(
+            f"not run: Node 20 or newer is needed, and this is {str(said).strip() if said else 'missing'}"
+        )
     files = sorted(str(path) for path in (ROOT / "shared" / "verifier-js" / "test").glob("*.test.mjs"))
     session.run(node, "--test", *files, external=True)
     paths = session.posargs or ["integrations-tests/test_second_verifier.py"]

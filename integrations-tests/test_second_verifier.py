@@ -34,13 +34,16 @@ class Second:
         )
 
     def __call__(self, path: Path, keyring: Path) -> Judged:
-        assert self.process.stdin and self.process.stdout
+        assert self.process.stdin
+        assert self.process.stdout
         self.process.stdin.write(json.dumps({"path": str(path), "keyring": str(keyring)}) + "\n")
         self.process.stdin.flush()
         answer = json.loads(self.process.stdout.readline())
         assert answer["text"], answer["error"]
         told = json.loads(answer["text"])
-        assert answer["code"] == {"intact": 0, "broken": 3, "incomplete": 4, "cannot-tell": 5}[told["verdict"]]
+        assert (
+            answer["code"] == {"intact": 0, "broken": 3, "incomplete": 4, "cannot-tell": 5}[told["verdict"]]
+        )
         return told["verdict"], _codes(told["findings"]), _codes(told["notes"]), told["counts"]
 
 
