@@ -85,7 +85,7 @@ def test_the_normal_form_has_one_spelling() -> None:
 def test_there_is_no_way_to_a_parsed_payload() -> None:
     assert {name for name in dir(ENVELOPE) if not name.startswith("_")} == {
         *("digest", "parse", "parse_compact", "payload", "payload_type", "sign", "signatures"),
-        *("cosigned", "to_bytes", "to_compact", "to_dict", "verify"),
+        *("cosigned", "is_normal", "to_bytes", "to_compact", "to_dict", "verify"),
     }
 
 

@@ -31,6 +31,7 @@ import parsers  # noqa: E402
 HEAVY = {"segment_file", "log_entries", "log_printed", "selectors"}
 """Targets that read a whole evidence folder per input."""
 SECONDS = 30
+"""Of a fuzzer on each parser."""
 
 
 @pytest.fixture(autouse=True)
@@ -179,10 +180,9 @@ def test_under_a_fuzzer(half: int) -> None:
         while names and len(running) < 2:
             name = names.pop()
             words = [sys.executable, str(FUZZING / "explore.py"), name, str(SECONDS), "--engine", engine]
-            log = open(Path(os.environ["COUNTERFOIL_HOME"], f"fuzz-{name}"), "w+")
-            running.append(
-                (name, subprocess.Popen(words, stdout=log, stderr=log, env=environment, text=True))
-            )
+            with open(Path(os.environ["COUNTERFOIL_HOME"], f"fuzz-{name}"), "w") as log:
+                child = subprocess.Popen(words, stdout=log, stderr=log, env=environment, text=True)
+            running.append((name, child))
         time.sleep(0.2)
         for name, child in list(running):
             if child.poll() is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import fcntl
 import hashlib
 import json
 import shutil
@@ -517,3 +518,18 @@ def test_a_segment_that_may_not_be_read_cannot_be_judged(lab: Any, monkeypatch: 
     result = lab.verify()
     assert "CF-STORE-006" in {one.code for one in result.findings}
     assert all(one.verdict == "cannot-tell" for one in result.findings if one.code == "CF-STORE-006")
+
+
+def test_a_log_that_is_just_beginning(lab: Any) -> None:
+    """Its writer holds the lock, and nothing of its first group is on disk."""
+    lab.record()
+    identity = keys.load_identity()
+    assert identity is not None
+    name = "ab" * 8
+    (lab.evidence / name).mkdir(mode=0o700)
+    (lab.evidence / name / "00000000.seg").touch(mode=0o600)
+    with open(keys.prepare_lock(f"{identity.keyid}/{name}"), "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        assert (lab.verify().verdict, lab.verify().findings) == ("intact", [])
+    result = lab.verify()
+    assert (result.verdict, [one.code for one in result.findings]) == ("incomplete", ["CF-VERIFY-024"])

@@ -103,7 +103,9 @@ class LogCheck:
 
     def finish(self) -> None:
         """Judge the end of the log, where everything has passed by; what took memory for that is let go."""
-        live = bool(self.origin) and is_live(self.origin)
+        # A log whose first group is not on disk yet does not say whose it is: this home's own may be just beginning.
+        origin = self.origin or (f"{self._own}/{self.name}" if self._own else "")
+        live = bool(origin) and is_live(origin)
         self._taken_back()
         self._tail(live=live)
         if not live and not self.scan.broken:

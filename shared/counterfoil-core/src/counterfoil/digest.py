@@ -162,7 +162,7 @@ class Reducer:
         if kind is str:
             assert isinstance(value, str)
             if len(value) < INLINE and value.isascii():
-                return short_text(value)
+                return canonical.dumps_record(value)[:-1] + b'"'  # as short_text, once for each text
             return self._string(value)
         if kind is dict:
             assert isinstance(value, dict)

@@ -238,7 +238,7 @@ class Intake:
             lacking = self._lacking(content, context) if self.capture.unsure else None
             if lacking:
                 self.loss("a value was not stored", count=len(lacking))
-                content, context = _without(content, lacking), _without(context, lacking)
+                content, context = records.without(content, lacking), records.without(context, lacking)
             body = self._built(content, context)
         except Exception as exc:
             self.loss(f"a record could not be written: {getattr(exc, 'code', type(exc).__name__)}")
@@ -318,19 +318,6 @@ def _secret() -> bytes | None:
     except CounterfoilError as exc:
         _log.warning("counterfoil: variables are recorded without fingerprints: %s", exc)
         return None
-
-
-def _without(value: Any, lacking: set[str]) -> Any:
-    """A copy without the references to bytes that are not stored."""
-    if type(value) is dict:
-        kept = {
-            name: one for name, one in value.items() if not (is_reference(one) and one["sha256"] in lacking)
-        }
-        return {name: _without(one, lacking) for name, one in kept.items()}
-    if type(value) is list:
-        kept_list = [one for one in value if not (is_reference(one) and one["sha256"] in lacking)]
-        return [_without(one, lacking) for one in kept_list]
-    return value
 
 
 def _close_at_exit() -> None:

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from counterfoil import records
 from counterfoil.before import Before, NotAlone
+from counterfoil.digest import is_reference
 from counterfoil.entries import Entry, place
 from counterfoil.shapes import Part, need_of
 from counterfoil.stored import Stored
@@ -73,7 +74,9 @@ class RecordCheck:
                     f"{entry.op}: the handoff it received is not in this log",
                     one,
                 )
-        if "parents" in context:
+        if "parents" in context and not is_reference(
+            context["parents"]
+        ):  # of a list that stands apart, the bytes
             parents = context["parents"]
             for one in parents if type(parents) is list else [None]:
                 named = one["digest"] if type(one) is dict and one.keys() == {"digest", "rel"} else None

@@ -37,6 +37,7 @@ __all__ = [
     "now",
     "parse_body",
     "step",
+    "without",
 ]
 
 VERSION: Final = 0
@@ -51,6 +52,7 @@ OPS: Final = frozenset(
         "invoke_workflow",
         "invoke_agent",
         "step",
+        "without",
         "chain",
         "chat",
         "text_completion",
@@ -214,3 +216,16 @@ def _quoted_part(name: str) -> str:
 
 def _short(text: str) -> str:
     return sha256_hex(text.encode())[:32]
+
+
+def without(value: Any, lacking: set[str]) -> Any:
+    """A copy of a value without the references to bytes that are not stored."""
+    if type(value) is dict:
+        kept = {
+            name: one for name, one in value.items() if not (is_reference(one) and one["sha256"] in lacking)
+        }
+        return {name: without(one, lacking) for name, one in kept.items()}
+    if type(value) is list:
+        kept_list = [one for one in value if not (is_reference(one) and one["sha256"] in lacking)]
+        return [without(one, lacking) for one in kept_list]
+    return value

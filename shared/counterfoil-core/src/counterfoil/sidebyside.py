@@ -56,7 +56,7 @@ class SideBySide:
         self._threads = ThreadPoolExecutor(jobs, thread_name_prefix="counterfoil-verify")
         self._local = threading.local()
         self._children: list[subprocess.Popen[bytes]] = []
-        self._ahead: deque[tuple[str, Step, Future[Part | None]]] = deque()
+        self._ahead: deque[tuple[str, Step, Future[bytes | None]]] = deque()
         self._steps = self._all_steps()
         self._keys: dict[str, dict[str, bytes]] = {}
 
@@ -82,7 +82,7 @@ class SideBySide:
         self._fill()
         while self._ahead and self._ahead[0][0] == name:
             _, step, future = self._ahead.popleft()
-            part = future.result()
+            part = _part(future.result())
             if part is not None:
                 self._keys[name].update(part.keys)
             self._fill()
@@ -97,7 +97,7 @@ class SideBySide:
 
     def _fill(self) -> None:
         """Keep a few tasks ahead, so that no process waits and few results do."""
-        while len(self._ahead) < self._jobs + 2:
+        while len(self._ahead) <= self._jobs:
             found = next(self._steps, None)
             if found is None:
                 return
@@ -118,8 +118,8 @@ class SideBySide:
 
     # -- processes ----------------------------------------------------------------------------------------------------
 
-    def _ask(self, task: Task) -> Part | None:
-        """On a thread of the pool: what its process says about a segment."""
+    def _ask(self, task: Task) -> bytes | None:
+        """On a thread of the pool: what its process says about a segment, packed as long as it is not looked at."""
         try:
             child = self._child()
             if (
@@ -130,11 +130,10 @@ class SideBySide:
             ):
                 return None
             _write(child.stdin, pickle.dumps(task, pickle.HIGHEST_PROTOCOL))  # type: ignore[arg-type]
-            found = pickle.loads(_read(child.stdout))  # type: ignore[arg-type]  # noqa: S301 - our own process
-        except (OSError, EOFError, pickle.UnpicklingError):
+            return _read(child.stdout)  # type: ignore[arg-type]
+        except (OSError, EOFError):
             self._local.child = None
             return None
-        return found if isinstance(found, Part) else None
 
     def _child(self) -> subprocess.Popen[bytes] | None:
         if not hasattr(self._local, "child"):
@@ -162,6 +161,14 @@ def serve() -> None:
             except EOFError:
                 return
             _write(results, pickle.dumps(check_part(task), pickle.HIGHEST_PROTOCOL))
+
+
+def _part(packed: bytes | None) -> Part | None:
+    try:
+        found = None if packed is None else pickle.loads(packed)  # noqa: S301 - from a process of ours
+    except (pickle.UnpicklingError, EOFError):
+        return None
+    return found if isinstance(found, Part) else None
 
 
 def _write(file: BinaryIO, data: bytes) -> None:

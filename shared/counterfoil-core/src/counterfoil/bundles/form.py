@@ -61,7 +61,7 @@ def is_bundle(path: str | os.PathLike[str]) -> bool:
     try:
         with _open_regular(path) as file:
             return file.read(len(MARK)) == MARK
-    except OSError:
+    except (OSError, ValueError):  # ValueError: a path with a NUL, which others refuse with a code
         return False
 
 
