@@ -199,6 +199,7 @@ class LogCheck {
     this.faulty = false;
     this.tornAt = "";
     this.longer = false;
+    this.live = false;
     /** Size at the last note, valid or not. */
     this.noted = 0;
     this.heads = this.keyring.heads.filter((head) => head.origin.endsWith(`/${log.name}`));
@@ -280,13 +281,13 @@ class LogCheck {
         judge.find("CF-VERIFY-026", "a signed checkpoint stands behind what was recovered of a segment");
     }
     judge.where = this.log.name;
-    const live = judge.origin !== "" && isLocked(this.keyring.home, headName(judge.origin, "lock"));
-    if (!live && (behind || this.tornAt !== "")) {
+    this.live = judge.origin !== "" && isLocked(this.keyring.home, headName(judge.origin, "lock"));
+    if (!this.live && (behind || this.tornAt !== "")) {
       if (this.tornAt !== "") judge.where = this.tornAt;
       judge.find("CF-VERIFY-024", "something stands behind the last checkpoint, and no writer is alive");
       judge.where = this.log.name;
     }
-    if (!live) judge.calls.ended();
+    if (!this.live) judge.calls.ended();
   }
 
   remembered() {
@@ -305,7 +306,7 @@ class LogCheck {
     const { fingerprint } = judge.identity;
     if (this.keyring.home !== null && own !== null && fingerprint !== own && this.keyring.isPinned(fingerprint))
       judge.find("CF-VERIFY-061", "a log is signed by a pinned identity that is not this home's own");
-    if (judge.findings.list.length === 0 && head === undefined)
+    if (judge.findings.list.length === 0 && head === undefined && !this.live)
       judge.find("CF-VERIFY-062", "no end of this log is remembered on this machine");
   }
 }

@@ -10,6 +10,20 @@ for (const n of ["004", "005", "006", "007", "008", "053", "054"]) CANNOT_TELL.a
 CANNOT_TELL.add("CF-KEYS-008"); // a home that cannot tell which policy was believed before
 const NOTES = new Set(["CF-VERIFY-060", "CF-VERIFY-061", "CF-VERIFY-062", "CF-BUNDLE-025"]);
 
+/** What to do about the findings that a reader can do something about (spec/errors.md). */
+const HINTS = {
+  "CF-VERIFY-001": "name the folder of a run",
+  "CF-VERIFY-003": "restore it from a copy",
+  "CF-VERIFY-004": "restore it from a copy",
+  "CF-VERIFY-024": "compare with a checkpoint held elsewhere",
+  "CF-VERIFY-032": "get the fingerprint from the evidence's owner, and put it among the pins of the keyring",
+  "CF-VERIFY-042": "get the fingerprint from the sender, and put it among the pins of the keyring",
+  "CF-VERIFY-062": "compare with a checkpoint held elsewhere",
+  "CF-LOG-022": "read this evidence with a newer verifier",
+  "CF-STMT-004": "read this evidence with a newer verifier",
+  "CF-BUNDLE-001": "read this bundle with a newer verifier",
+};
+
 export const EXIT = { intact: 0, broken: 3, incomplete: 4, "cannot-tell": 5 };
 const MOST = 1_000;
 const GRAVITY = ["intact", "incomplete", "cannot-tell", "broken"];
@@ -29,7 +43,7 @@ export class Findings {
   }
 
   /** @param {string} code @param {string} where @param {string} message @param {string} [hint] */
-  add(code, where, message, hint = "") {
+  add(code, where, message, hint = HINTS[code] ?? "") {
     (NOTES.has(code) ? this.notes : this.list).push({ code, where, message, hint });
   }
 

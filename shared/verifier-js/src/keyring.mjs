@@ -82,6 +82,7 @@ export class Keyring {
       const where = join(folder, name);
       const bad = new CounterfoilError("CF-KEYS-040", "a remembered head is malformed", { where });
       const bytes = attemptFile(where, () => readFileSync(where), "CF-KEYS-008", "a file cannot be read");
+      if (bytes.every((byte) => byte === 0)) continue; // a power failure left the name without the bytes
       const { value, error } = attempt(() => loads(bytes, { maxDepth: 4, maxBytes: HEAD_BYTES }));
       if (error !== null || !headShape(value) || headName(value.origin) !== name) throw bad;
       this.heads.push(value);
