@@ -5,32 +5,39 @@ import { CounterfoilError, attempt } from "./errors.mjs";
 import { Counts, Findings } from "./findings.mjs";
 import { forks } from "./authority.mjs";
 import { Judge } from "./judge.mjs";
+import { keyringOf } from "./policy.mjs";
 
 export { isBundle } from "./bundle-lines.mjs";
 
 /**
  * @param {string} path
  * @param {import("./keyring.mjs").Keyring} keyring
+ * @param {{policy?: import("./policy.mjs").Policy | null, now?: number}} [options] `now` in Unix milliseconds
  * @returns {import("./evidence.mjs").Verification}
  */
-export function verifyBundle(path, keyring) {
+export function verifyBundle(path, keyring, { policy = null, now = Date.now() } = {}) {
   const findings = new Findings();
   const counts = new Counts();
+  const doubt = policy === null ? null : attempt(() => policy.believe(keyring, now)).error;
+  if (doubt !== null) findings.add(doubt.code, doubt.where, doubt.message);
+  const believed = doubt === null ? policy : null;
+  const keys = believed === null ? keyring : keyringOf(keyring, believed);
   const { value: content, error } = attempt(() => {
     const read = new Content(readBundle(path));
     read.check();
     return read;
   });
   if (error instanceof CounterfoilError) findings.add(error.code, error.where, error.message);
-  else new BundleCheck(content, keyring, findings, counts).check();
-  return { verdict: findings.verdict, findings: findings.list, notes: findings.notes, counts };
+  else new BundleCheck(content, keys, findings, counts, believed).check();
+  const { list, notes, verdict } = findings.capped();
+  return { verdict, findings: list, notes, counts };
 }
 
 /** Judges the records and statements of one section. */
 class SectionJudge extends Judge {
   /** @param {import("./bundle-section.mjs").Section} section @param {BundleCheck} check */
   constructor(section, check) {
-    super({ name: section.name, keyring: check.keyring, blobs: check.bundle.blobs });
+    super({ name: section.name, keyring: check.keyring, blobs: check.bundle.blobs, policy: check.policy });
     this.section = section;
     this.carried = check.carried;
     this.run = check.bundle.asked.run;
@@ -67,7 +74,8 @@ class SectionJudge extends Judge {
 
 class BundleCheck {
   /** @param {Content} content */
-  constructor(content, keyring, findings, counts) {
+  constructor(content, keyring, findings, counts, policy) {
+    this.policy = policy;
     this.content = content;
     this.bundle = content.bundle;
     this.keyring = keyring;

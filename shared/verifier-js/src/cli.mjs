@@ -97,8 +97,7 @@ function verify(path, keyring, { run, policy }) {
   if (!isBundle(path))
     throw new CounterfoilError("CF-STORE-003", "the path is neither a folder nor a bundle", { where: path });
   if (run !== null) throw new CounterfoilError("CF-CLI-001", "--run is for evidence: a bundle holds what it was cut for");
-  if (policy !== null) throw new CounterfoilError("CF-CLI-001", "--policy is for evidence");
-  return verifyBundle(path, keyring);
+  return verifyBundle(path, keyring, { policy });
 }
 
 function document({ verdict, findings, notes, counts }) {
