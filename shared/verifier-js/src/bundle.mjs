@@ -99,9 +99,13 @@ class BundleCheck {
     if (this.bundle.asked.run !== undefined && !this.started)
       this.findings.add("CF-BUNDLE-026", "", "the run's start is not here");
     const missing = [...this.missing].filter((digest) => !this.told.has(digest)).length;
-    if (missing > 0) this.findings.add("CF-BUNDLE-024", "", `${missing} of the digests that entries follow from are absent`);
-    const foreign = [...this.foreign].filter((digest) => !this.told.has(digest) && !this.missing.has(digest)).length;
-    if (foreign > 0) this.findings.add("CF-BUNDLE-025", "", `the ancestry goes on elsewhere: ${foreign} digests are absent`);
+    if (missing > 0)
+      this.findings.add("CF-BUNDLE-024", "", `${missing} of the digests that entries follow from are absent`);
+    const foreign = [...this.foreign].filter(
+      (digest) => !this.told.has(digest) && !this.missing.has(digest),
+    ).length;
+    if (foreign > 0)
+      this.findings.add("CF-BUNDLE-025", "", `the ancestry goes on elsewhere: ${foreign} digests are absent`);
     this.counts.logs = this.bundle.sections.length;
     this.counts.blobs = this.bundle.blobs.held.size;
   }
@@ -112,7 +116,8 @@ class BundleCheck {
     const heads = [...section.heads];
     for (const item of this.content.bySection(section)) {
       const { entry } = item;
-      for (; heads.length > 0 && heads[0].size <= entry.index; heads.shift()) judge.checkpoints.set(heads[0].size, heads[0].root);
+      for (; heads.length > 0 && heads[0].size <= entry.index; heads.shift())
+        judge.checkpoints.set(heads[0].size, heads[0].root);
       const wanted = this.content.wanted.has(item);
       if (!wanted && !(entry.kind === "later" && this.content.inSpan(item))) continue;
       judge.index = entry.index;
@@ -121,7 +126,12 @@ class BundleCheck {
       this.heads(item, judge);
       this.absentOf(item, judge);
       const { content, context } = item.record ?? {};
-      if (content?.phase === "start" && context.call === this.bundle.asked.run && typeof context.call === "string") this.started = true;
+      if (
+        content?.phase === "start" &&
+        context.call === this.bundle.asked.run &&
+        typeof context.call === "string"
+      )
+        this.started = true;
     }
     judge.where = section.name;
     judge.counts.open = judge.calls.open.size;
@@ -137,7 +147,8 @@ class BundleCheck {
   remembered(section, judge) {
     for (const { origin, size, root } of this.keyring.heads) {
       const here = origin === section.origin ? section.rootAt(size) : null;
-      if (here !== null && here !== root) judge.find("CF-VERIFY-053", "this machine remembers another history of this log");
+      if (here !== null && here !== root)
+        judge.find("CF-VERIFY-053", "this machine remembers another history of this log");
     }
   }
 
@@ -157,7 +168,8 @@ class BundleCheck {
       const recorded = by === "handoff" && statement.predicate.proof === "recorded";
       const accepted = by === "receipt" && statement.predicate.status === "accepted";
       if (by === "handoffs" || by === "grant" || recorded || accepted) this.told.add(digest);
-      else if (by === "parents" || (by === "handoff" && judge.byIdentity.has(entry.index))) this.missing.add(digest);
+      else if (by === "parents" || (by === "handoff" && judge.byIdentity.has(entry.index)))
+        this.missing.add(digest);
       else this.foreign.add(digest);
     }
   }

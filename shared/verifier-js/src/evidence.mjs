@@ -39,7 +39,11 @@ export function verifyEvidence(path, keyring, { run = null, policy = null, now =
 
 /** Names and sizes of all segments: a writer may be at work. */
 function state(path) {
-  return JSON.stringify(attemptFile(() => listLogs(path).logs.map(({ segments }) => segments.map((s) => [s.path, statSync(s.path).size]))));
+  return JSON.stringify(
+    attemptFile(() =>
+      listLogs(path).logs.map(({ segments }) => segments.map((s) => [s.path, statSync(s.path).size])),
+    ),
+  );
 }
 
 function attemptFile(action) {
@@ -91,7 +95,8 @@ class EvidenceCheck {
   result() {
     const { logs, foreign } = listLogs(this.path);
     if (logs.length > 0 && this.run === null)
-      for (const name of foreign) this.findings.add("CF-VERIFY-002", name, "something inside does not belong to evidence");
+      for (const name of foreign)
+        this.findings.add("CF-VERIFY-002", name, "something inside does not belong to evidence");
     const checks = logs.map((log) => new LogCheck(log, this).check());
     if (this.run !== null) this.run = theRun(this.run, checks);
     const judged = checks.filter((check) => this.run === null || check.concerns(this.run));
@@ -103,7 +108,8 @@ class EvidenceCheck {
     this.heads(judged);
     if (this.run === null) this.gone(checks);
     this.copied(judged);
-    if (logs.length === 0) this.findings.add("CF-VERIFY-001", "", "there is no log", "name the folder of a run");
+    if (logs.length === 0)
+      this.findings.add("CF-VERIFY-001", "", "there is no log", "name the folder of a run");
     this.counts.logs = judged.length;
     const { list, notes, verdict } = this.findings.capped();
     return { verdict, findings: list, notes, counts: this.counts };
@@ -115,8 +121,10 @@ class EvidenceCheck {
       for (const { log, where, checkpoint, code } of judge.citations.list) {
         const cited = byLog.get(log);
         if (cited === undefined) {
-          if (this.run === null) this.findings.add("CF-VERIFY-004", where, "a log cites another one that is gone");
-        } else if (checkpoint === null) this.findings.add(code, where, "what a session cites is no checkpoint");
+          if (this.run === null)
+            this.findings.add("CF-VERIFY-004", where, "a log cites another one that is gone");
+        } else if (checkpoint === null)
+          this.findings.add(code, where, "what a session cites is no checkpoint");
         else if (cited.checkpoints.get(checkpoint.size) !== checkpoint.root)
           this.findings.add("CF-VERIFY-005", where, "a log cites another history of a log, or a longer one");
       }
@@ -138,7 +146,12 @@ class EvidenceCheck {
         if (own && !owners.has(place)) owners.set(place, root);
         if ((!another && !forked) || said.has(name)) continue;
         said.add(name);
-        if (another) this.findings.add("CF-TRUST-043", where, "a statement names a checkpoint that a log here never had");
+        if (another)
+          this.findings.add(
+            "CF-TRUST-043",
+            where,
+            "a statement names a checkpoint that a log here never had",
+          );
         else this.findings.add("CF-TRUST-042", where, "a peer told two histories of its log");
       }
     }
@@ -159,7 +172,8 @@ class EvidenceCheck {
       const name = logName(head.origin);
       if (names.has(name)) continue;
       const moved = there.has(head.evidence) && !isFolder(join(head.evidence, name));
-      if (this.isHere(head.evidence) || moved) this.findings.add("CF-VERIFY-003", name, "a log that was written here is gone");
+      if (this.isHere(head.evidence) || moved)
+        this.findings.add("CF-VERIFY-003", name, "a log that was written here is gone");
     }
   }
 
@@ -195,7 +209,12 @@ class LogCheck {
     this.evidence = evidence;
     this.keyring = evidence.keyring;
     this.blobs = new Blobs((place) => readAgain(log.segments, place));
-    this.judge = new Judge({ name: log.name, keyring: this.keyring, blobs: this.blobs, policy: evidence.policy });
+    this.judge = new Judge({
+      name: log.name,
+      keyring: this.keyring,
+      blobs: this.blobs,
+      policy: evidence.policy,
+    });
     this.faulty = false;
     this.tornAt = "";
     this.longer = false;
@@ -213,7 +232,12 @@ class LogCheck {
       note: (bytes, stored) => this.note(bytes, stored, reader.tree),
       fault: (error) => {
         this.faulty = true;
-        judge.findings.add(error.code, error.where, error.message, "compare with another copy of this evidence");
+        judge.findings.add(
+          error.code,
+          error.where,
+          error.message,
+          "compare with another copy of this evidence",
+        );
       },
       torn: (where) => {
         this.tornAt = where;
@@ -295,7 +319,8 @@ class LogCheck {
     const head = this.heads.find((one) => one.origin === judge.origin);
     const other = this.heads.some((one) => one.origin !== judge.origin && this.evidence.isHere(one.evidence));
     if (head === undefined) {
-      if (other && judge.origin !== "") judge.find("CF-VERIFY-053", "this machine remembers another log by this name");
+      if (other && judge.origin !== "")
+        judge.find("CF-VERIFY-053", "this machine remembers another log by this name");
     } else if (head.size > this.noted) {
       this.longer = true;
       if (!this.faulty) judge.find("CF-VERIFY-052", "this machine remembers a longer log");
@@ -304,7 +329,12 @@ class LogCheck {
     if (judge.origin === "") return;
     const { own } = this.keyring;
     const { fingerprint } = judge.identity;
-    if (this.keyring.home !== null && own !== null && fingerprint !== own && this.keyring.isPinned(fingerprint))
+    if (
+      this.keyring.home !== null &&
+      own !== null &&
+      fingerprint !== own &&
+      this.keyring.isPinned(fingerprint)
+    )
       judge.find("CF-VERIFY-061", "a log is signed by a pinned identity that is not this home's own");
     if (judge.findings.list.length === 0 && head === undefined && !this.live)
       judge.find("CF-VERIFY-062", "no end of this log is remembered on this machine");
@@ -313,8 +343,11 @@ class LogCheck {
 
 function isStored({ offset, segment, sha256, alone, body }) {
   const { content, context } = body;
-  const members = Object.keys(content).length === 4 && content.offset === offset && content.segment === segment;
-  return alone && members && content.sha256 === sha256 && isObject(context) && Object.keys(context).length === 0;
+  const members =
+    Object.keys(content).length === 4 && content.offset === offset && content.segment === segment;
+  return (
+    alone && members && content.sha256 === sha256 && isObject(context) && Object.keys(context).length === 0
+  );
 }
 
 function readAgain(segments, place) {

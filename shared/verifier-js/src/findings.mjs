@@ -5,7 +5,14 @@
 
 const INCOMPLETE = new Set(["020", "021", "022", "023", "024", "025", "026"].map((n) => `CF-VERIFY-${n}`));
 for (const n of ["023", "024", "026"]) INCOMPLETE.add(`CF-BUNDLE-${n}`);
-const CANNOT_TELL = new Set(["CF-VERIFY-001", "CF-VERIFY-032", "CF-VERIFY-042", "CF-LOG-022", "CF-STMT-004", "CF-BUNDLE-001"]);
+const CANNOT_TELL = new Set([
+  "CF-VERIFY-001",
+  "CF-VERIFY-032",
+  "CF-VERIFY-042",
+  "CF-LOG-022",
+  "CF-STMT-004",
+  "CF-BUNDLE-001",
+]);
 for (const n of ["004", "005", "006", "007", "008", "053", "054"]) CANNOT_TELL.add(`CF-TRUST-${n}`);
 CANNOT_TELL.add("CF-KEYS-008"); // a home that cannot tell which policy was believed before
 const NOTES = new Set(["CF-VERIFY-060", "CF-VERIFY-061", "CF-VERIFY-062", "CF-BUNDLE-025"]);
@@ -56,7 +63,12 @@ export class Findings {
   /** The first 1,000, and one that says there are more. */
   capped() {
     if (this.list.length <= MOST) return { list: this.list, notes: this.notes, verdict: this.verdict };
-    const more = { code: "CF-VERIFY-009", where: "", message: "there are more findings than are listed", hint: "" };
+    const more = {
+      code: "CF-VERIFY-009",
+      where: "",
+      message: "there are more findings than are listed",
+      hint: "",
+    };
     return { list: [...this.list.slice(0, MOST), more], notes: this.notes, verdict: this.verdict };
   }
 
@@ -66,7 +78,9 @@ export class Findings {
 
   /** @returns {Verdict} */
   get verdict() {
-    return this.list.map(({ code }) => gravity(code)).reduce((a, b) => (GRAVITY.indexOf(a) >= GRAVITY.indexOf(b) ? a : b), "intact");
+    return this.list
+      .map(({ code }) => gravity(code))
+      .reduce((a, b) => (GRAVITY.indexOf(a) >= GRAVITY.indexOf(b) ? a : b), "intact");
   }
 }
 

@@ -41,10 +41,20 @@ export class Keyring {
   /** @param {string} path a folder with `keyring.json`, or such a file alone @returns {Keyring} */
   static open(path) {
     const keyring = new Keyring();
-    const stat = attemptFile(path, () => statSync(path), "CF-KEYS-021", "there is no keyring at the path given");
+    const stat = attemptFile(
+      path,
+      () => statSync(path),
+      "CF-KEYS-021",
+      "there is no keyring at the path given",
+    );
     const folder = stat.isDirectory();
     const file = folder ? join(path, "keyring.json") : path;
-    const bytes = attemptFile(file, () => readFileSync(file), "CF-KEYS-021", "there is no keyring file at the path given");
+    const bytes = attemptFile(
+      file,
+      () => readFileSync(file),
+      "CF-KEYS-021",
+      "there is no keyring file at the path given",
+    );
     keyring.readPins(bytes, file);
     if (folder) {
       keyring.home = path;
@@ -55,7 +65,10 @@ export class Keyring {
 
   /** @param {Uint8Array} bytes @param {string} [where] */
   readPins(bytes, where = "") {
-    const bad = new CounterfoilError("CF-KEYS-020", "the keyring file is malformed", { where, hint: "restore it, or pin the keys again" });
+    const bad = new CounterfoilError("CF-KEYS-020", "the keyring file is malformed", {
+      where,
+      hint: "restore it, or pin the keys again",
+    });
     const { value, error } = attempt(() => loads(bytes, { maxDepth: 4, maxBytes: KEYRING_BYTES }));
     if (error !== null || !object({ pins: (pins) => typeof pins === "object", version })(value)) throw bad;
     const { pins } = value;

@@ -37,7 +37,8 @@ export class PublicKey {
   /** @param {unknown} text base64 of the SPKI DER @returns {PublicKey} */
   static fromText(text) {
     const spki = fromBase64(text);
-    if (spki === null) throw new CounterfoilError("CF-KEYS-030", "a public key is not base64 of its SPKI DER");
+    if (spki === null)
+      throw new CounterfoilError("CF-KEYS-030", "a public key is not base64 of its SPKI DER");
     return new PublicKey(spki);
   }
 

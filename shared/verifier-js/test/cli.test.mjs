@@ -19,7 +19,9 @@ test("four verdicts, four exit codes, one usage code", () =>
     const root = realpathSync(folder);
     const verdicts = { intact: 0, broken: 3, incomplete: 4, "cannot-tell": 5 };
     for (const [verdict, code] of Object.entries(verdicts)) {
-      const given = cases.find((one) => one.verdict === verdict && one.heads === undefined && one.policy === undefined);
+      const given = cases.find(
+        (one) => one.verdict === verdict && one.heads === undefined && one.policy === undefined,
+      );
       const place = join(root, verdict);
       writeEvidence(place, given);
       writeHome(join(root, `${verdict}-home`), place, given, keys);
@@ -33,11 +35,26 @@ test("JSON has the keys of the first verifier", () =>
   inFolder((folder) => {
     writeEvidence(join(folder, "evidence"), complete);
     writeFileSync(join(folder, "keyring.json"), keyringText(["identity", "peer"], keys));
-    const { status, stdout } = ask(join(folder, "evidence"), "--keyring", join(folder, "keyring.json"), "--json");
+    const { status, stdout } = ask(
+      join(folder, "evidence"),
+      "--keyring",
+      join(folder, "keyring.json"),
+      "--json",
+    );
     const told = JSON.parse(stdout);
     assert.equal(status, 0);
     assert.deepEqual(Object.keys(told), ["verdict", "findings", "notes", "counts"]);
-    assert.deepEqual(told.counts, { logs: 1, records: 23, statements: 4, runs: 2, handoffs: 2, blobs: 16, losses: 0, open: 0, tail: 0 });
+    assert.deepEqual(told.counts, {
+      logs: 1,
+      records: 23,
+      statements: 4,
+      runs: 2,
+      handoffs: 2,
+      blobs: 16,
+      losses: 0,
+      open: 0,
+      tail: 0,
+    });
   }));
 
 test("--run judges the logs that hold a run", () =>

@@ -46,7 +46,11 @@ test("CCTV: keys and signatures that anybody could make are refused", () => {
 test("RFC 8785: documents and numbers", () => {
   for (const name of readdirSync(at("jcs/input"))) {
     const wanted = readFileSync(at(`jcs/outhex/${name.replace(".json", ".txt")}`), "utf8").replace(/\s/g, "");
-    assert.equal(Buffer.from(dumps(loads(readFileSync(at(`jcs/input/${name}`))))).toString("hex"), wanted, name);
+    assert.equal(
+      Buffer.from(dumps(loads(readFileSync(at(`jcs/input/${name}`))))).toString("hex"),
+      wanted,
+      name,
+    );
   }
   for (const line of readFileSync(at("jcs/es6_first_1000.txt"), "utf8").trim().split("\n")) {
     const [bits, text] = line.split(",");
@@ -55,7 +59,10 @@ test("RFC 8785: documents and numbers", () => {
 });
 
 test("JSONTestSuite: what must be read is read, what must not is refused", () => {
-  const files = { ...json("jsontestsuite/test_parsing_b64.json"), ...json("jsontestsuite/test_transform_b64.json") };
+  const files = {
+    ...json("jsontestsuite/test_parsing_b64.json"),
+    ...json("jsontestsuite/test_transform_b64.json"),
+  };
   for (const [name, base64] of Object.entries(files)) {
     const code = codeOf(() => loads(Buffer.from(base64, "base64"), { maxDepth: 600 }));
     if (name.startsWith("n_")) assert.notEqual(code, "", name);
@@ -75,12 +82,18 @@ test("Merkle trees", () => {
     assert.equal(tree.root().toString("hex"), roots[index + 1]);
     assert.equal(rootOf(leaves.slice(0, index + 1).map(hex)).toString("hex"), roots[index + 1]);
   });
-  for (const { leafIdx, treeSize, root, leafHash: leaf, proof, wantErr, file } of json("merkle/inclusion.json")) {
-    const mine = holds(() => verifyInclusion(bytes(leaf), leafIdx, treeSize, (proof ?? []).map(bytes), bytes(root)));
+  for (const { leafIdx, treeSize, root, leafHash: leaf, proof, wantErr, file } of json(
+    "merkle/inclusion.json",
+  )) {
+    const mine = holds(() =>
+      verifyInclusion(bytes(leaf), leafIdx, treeSize, (proof ?? []).map(bytes), bytes(root)),
+    );
     assert.equal(mine, !wantErr, file);
   }
   for (const { size1, size2, root1, root2, proof, wantErr, file } of json("merkle/consistency.json")) {
-    const mine = holds(() => verifyConsistency(size1, size2, (proof ?? []).map(bytes), bytes(root1), bytes(root2)));
+    const mine = holds(() =>
+      verifyConsistency(size1, size2, (proof ?? []).map(bytes), bytes(root1), bytes(root2)),
+    );
     // Size 0 proves nothing, and a root is 32 bytes: both are refused here whatever is asked.
     const asked = size1 > 0 && bytes(root1).length === 32 && bytes(root2).length === 32;
     assert.equal(mine, !wantErr && asked, file);

@@ -68,9 +68,14 @@ test("frames that Node's own encoder makes, where it has one", () => {
   let state = 1;
   const dice = (most) => (state = (state * 48_271) % 2_147_483_647) % most;
   for (let round = 0; round < 60; round += 1) {
-    const words = Array.from({ length: 1 + dice(4000) }, () => "abcdefgh".slice(dice(5), 5 + dice(4)) + dice(50));
+    const words = Array.from(
+      { length: 1 + dice(4000) },
+      () => "abcdefgh".slice(dice(5), 5 + dice(4)) + dice(50),
+    );
     const text = Buffer.from(words.join(" "));
-    const frame = zlib.zstdCompressSync(text, { params: { [zlib.constants.ZSTD_c_compressionLevel]: 1 + dice(19) } });
+    const frame = zlib.zstdCompressSync(text, {
+      params: { [zlib.constants.ZSTD_c_compressionLevel]: 1 + dice(19) },
+    });
     const open = unended(frame);
     assert.ok(new ZstdStream().next(open, text.length).equals(text), `round ${round}`);
   }
