@@ -49,7 +49,7 @@ for (const { name, value, code } of refused)
       code,
     ));
 
-for (const given of [...recorded.values, ...recorded.messages])
+for (const given of [...recorded.values, ...recorded.messages, ...recorded.libraries])
   test(`a recorded value and its reference: ${given.name}`, () => {
     const value = loads(given.value, { maxDepth: 256 });
     assert.equal(dumps(value), given.value);
