@@ -10,7 +10,8 @@ const SKEW = 60_000;
  */
 export function narrows(handoff, grant) {
   const { authority, issued, sender, taint = [] } = handoff;
-  if (grant.proof !== "countersigned" || grant.authority === undefined || grant.audience !== sender.actor) return false;
+  if (grant.proof !== "countersigned" || grant.authority === undefined || grant.audience !== sender.actor)
+    return false;
   return (
     authority.allow.every((asked) => grant.authority.allow.some((granted) => covers(granted, asked))) &&
     authority.maxDepth < grant.authority.maxDepth &&

@@ -44,7 +44,14 @@ export class Blobs {
     const stored = parseStored(bytes);
     const before = stored === null ? null : partBefore(stored);
     const missing = stored === null ? null : this.missing(stored.parts, before);
-    this.known.set(digest, { size: bytes.length, text: isUtf8(bytes), missing, before, n: stored?.node?.n ?? 0, place });
+    this.known.set(digest, {
+      size: bytes.length,
+      text: isUtf8(bytes),
+      missing,
+      before,
+      n: stored?.node?.n ?? 0,
+      place,
+    });
     this.hold(digest, bytes);
   }
 
@@ -71,7 +78,8 @@ export class Blobs {
       if (known === undefined || (size !== null && known.size !== size)) return false;
       if (media === TEXT && !known.text) return false;
       if (media !== VALUE && media !== FOLD) continue;
-      if (known.missing === null || (media === FOLD && known.n === 0) || (n !== undefined && known.n !== n)) return false;
+      if (known.missing === null || (media === FOLD && known.n === 0) || (n !== undefined && known.n !== n))
+        return false;
       const name = `${media === FOLD ? "f" : "v"}:${sha256}`;
       if (this.whole.has(name) || seen.has(name)) continue;
       seen.add(name);

@@ -40,14 +40,20 @@ export class BlobLines {
   }
 
   piece(value, line) {
-    const bad = fault("CF-BUNDLE-014", "a blob's bytes are not of the SHA-256 and size told, or not spelled as they must be", line);
+    const bad = fault(
+      "CF-BUNDLE-014",
+      "a blob's bytes are not of the SHA-256 and size told, or not spelled as they must be",
+      line,
+    );
     const { current } = this;
     if (current.isText !== Object.hasOwn(value, "text")) throw bad;
     const bytes = current.isText ? Buffer.from(value.text) : fromBase64(value.base64);
     if (bytes === null || bytes.length > MOST_PIECE) throw bad;
     const before = current.pieces.at(-1);
     if (before !== undefined) {
-      const fits = current.isText ? Buffer.byteLength(String.fromCodePoint(value.text.codePointAt(0) ?? 0)) : 1;
+      const fits = current.isText
+        ? Buffer.byteLength(String.fromCodePoint(value.text.codePointAt(0) ?? 0))
+        : 1;
       if (bytes.length === 0 || before.length + fits <= MOST_PIECE) throw bad;
     }
     current.pieces.push(bytes);
@@ -78,7 +84,8 @@ export class BlobLines {
       if (held === undefined || (size !== null && held.bytes.length !== size)) return false;
       if (media === TEXT && !isUtf8(held.bytes)) return false;
       if ((media === VALUE || media === FOLD) && held.stored === null) return false;
-      if (media === FOLD && (held.stored.node === null || (n !== undefined && held.stored.node.n !== n))) return false;
+      if (media === FOLD && (held.stored.node === null || (n !== undefined && held.stored.node.n !== n)))
+        return false;
     }
     return true;
   }
@@ -93,7 +100,8 @@ export class BlobLines {
       if (seen.has(name)) continue;
       seen.add(name);
       yield { part, held };
-      if (held === undefined || held.stored === null || (part.media !== VALUE && part.media !== FOLD)) continue;
+      if (held === undefined || held.stored === null || (part.media !== VALUE && part.media !== FOLD))
+        continue;
       open.push(...held.stored.parts);
       const before = part.media === FOLD ? partBefore(held.stored) : null;
       if (before !== null) open.push(before);

@@ -68,11 +68,16 @@ export class Content {
     for (const item of this.items) {
       this.ofSection.get(item.section).push(item);
       if (operation(item.record) === "session") put(this.sessions, item.section, item);
-      if (item.statement?.kind === "binding") put(this.bindings, `${item.section.origin} ${item.statement.predicate.key}`, item);
+      if (item.statement?.kind === "binding")
+        put(this.bindings, `${item.section.origin} ${item.statement.predicate.key}`, item);
       if (item.digest !== "") put(this.byDigest, item.digest, item);
       if (item.statement?.kind === "receipt") put(this.receipts, item.statement.predicate.handoff, item);
       const { content, context } = item.record ?? {};
-      if (content !== undefined && typeof context.call === "string" && ["start", "end"].includes(content.phase))
+      if (
+        content !== undefined &&
+        typeof context.call === "string" &&
+        ["start", "end"].includes(content.phase)
+      )
         put(this.calls, callKey(item.section, context.run, context.call), item);
     }
   }
@@ -82,7 +87,9 @@ export class Content {
     const { run, handoff } = this.bundle.asked;
     if (handoff !== undefined)
       return (this.byDigest.get(handoff) ?? []).filter(({ statement }) => statement?.kind === "handoff");
-    return this.items.filter(({ record, statement }) => (record?.context.run ?? statement?.predicate.run) === run);
+    return this.items.filter(
+      ({ record, statement }) => (record?.context.run ?? statement?.predicate.run) === run,
+    );
   }
 
   /** Finds the wanted entries; throws the first fault of what is here and what is not. */
@@ -90,7 +97,10 @@ export class Content {
     const asked = this.askedFor();
     if (asked.length === 0) throw fault("CF-BUNDLE-020", "there is no entry of what was asked for", 2);
     if (this.bundle.asked.run !== undefined) this.findSpans(asked);
-    const first = [...asked, ...this.items.filter((item) => this.inSpan(item) && LASTING.includes(operation(item.record)))];
+    const first = [
+      ...asked,
+      ...this.items.filter((item) => this.inSpan(item) && LASTING.includes(operation(item.record))),
+    ];
     this.close(first);
     this.checkEntries();
     this.checkHeads();
@@ -147,7 +157,10 @@ export class Content {
     const all = [];
     const put = (by, digests) => all.push(...digests.filter(isDigest).map((digest) => ({ by, digest })));
     if (record !== null) {
-      put("parents", this.parents(record.context.parents).map((one) => one?.digest));
+      put(
+        "parents",
+        this.parents(record.context.parents).map((one) => one?.digest),
+      );
       put("handoffs", Array.isArray(record.context.handoffs) ? record.context.handoffs : []);
       put("decision", [record.content.handoff]);
     }
@@ -157,7 +170,10 @@ export class Content {
       const bytes = parentSet === undefined ? null : this.list({ media: VALUE, ...parentSet });
       const listed = bytes === null ? null : attempt(() => parseParentSet(bytes)).value;
       put("grant", [authority?.from]);
-      put("handoff", [...parents, ...(listed ?? [])].map(({ digest }) => digest));
+      put(
+        "handoff",
+        [...parents, ...(listed ?? [])].map(({ digest }) => digest),
+      );
     }
     return all;
   }
@@ -210,8 +226,11 @@ export class Content {
       const { own, seen = [] } = statement.predicate;
       if (own !== undefined) cited.push({ ...own, own: true });
       cited.push(...seen);
-    } else if (operation(record) === "session") cited.push(...this.notesOf(record.context.seen).flatMap((one) => one.checkpoint ?? []));
-    return cited.flatMap((head) => (origins.has(head.origin) ? { head, section: origins.get(head.origin) } : []));
+    } else if (operation(record) === "session")
+      cited.push(...this.notesOf(record.context.seen).flatMap((one) => one.checkpoint ?? []));
+    return cited.flatMap((head) =>
+      origins.has(head.origin) ? { head, section: origins.get(head.origin) } : [],
+    );
   }
 
   /** What a session's `seen` cites: references of notes, and the checkpoints in those that are here. */
@@ -258,7 +277,9 @@ export class Content {
     if (statement?.kind === "handoff") {
       const { content, payload, parentSet } = statement.predicate;
       const cited = [{ media: payload.media, sha256: content.payload, size: payload.size }];
-      return parentSet === undefined ? cited : [...cited, { media: VALUE, sha256: parentSet.sha256, size: parentSet.size }];
+      return parentSet === undefined
+        ? cited
+        : [...cited, { media: VALUE, sha256: parentSet.sha256, size: parentSet.size }];
     }
     if (record === null) return [];
     const cited = referencesIn(record);
@@ -284,7 +305,9 @@ export class Content {
   }
 
   checkKeys() {
-    const named = new Set([...this.wanted].flatMap(({ envelope }) => envelope?.signatures.map(({ keyid }) => keyid) ?? []));
+    const named = new Set(
+      [...this.wanted].flatMap(({ envelope }) => envelope?.signatures.map(({ keyid }) => keyid) ?? []),
+    );
     const identities = new Set(this.bundle.sections.map(({ key }) => key.fingerprint));
     for (const { key, line } of this.bundle.keys)
       if (!named.has(key.fingerprint) || identities.has(key.fingerprint))
@@ -298,7 +321,7 @@ const callKey = (section, run, call) => JSON.stringify([section.origin, run ?? n
 function lastBefore(items, index) {
   if (items === undefined) return null;
   let low = 0;
-  for (let high = items.length; low < high; ) {
+  for (let high = items.length; low < high;) {
     const middle = (low + high) >> 1;
     if (items[middle].entry.index < index) low = middle + 1;
     else high = middle;

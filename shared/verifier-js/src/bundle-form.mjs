@@ -19,7 +19,14 @@ import { count, either, hex, list, object, text } from "./schema.mjs";
  * @property {KeyLine[]} keys
  */
 
-const LIMITS = { absent: 2 ** 20, blobs: 2 ** 24, bytes: 2 ** 40, entries: 2 ** 24, keys: 65_536, logs: 65_536 };
+const LIMITS = {
+  absent: 2 ** 20,
+  blobs: 2 ** 24,
+  bytes: 2 ** 40,
+  entries: 2 ** 24,
+  keys: 65_536,
+  logs: 65_536,
+};
 const ANY = () => true;
 const SHAPES = {
   contents: object({
@@ -35,7 +42,10 @@ const SHAPES = {
     object({ base64: text(1_048_576, 0), kind: ANY, sha256: hex(64), size: count() }),
     object({ kind: ANY, sha256: hex(64), size: count(), text: text(1_048_576, 0) }),
   ),
-  more: either(object({ base64: text(1_048_576, 0), kind: ANY }), object({ kind: ANY, text: text(1_048_576, 0) })),
+  more: either(
+    object({ base64: text(1_048_576, 0), kind: ANY }),
+    object({ kind: ANY, text: text(1_048_576, 0) }),
+  ),
   absent: object({ digest: hex(64), kind: ANY }),
   key: object({ kind: ANY, spki: text(1_048_576, 0) }),
 };
@@ -72,23 +82,27 @@ class FormReader {
     // A section ends with its last line, whatever the next one holds.
     if (this.section !== null && !["entry", "gap", "head"].includes(kind)) this.endSection();
     if (this.blobs.open && kind !== "more") throw this.blobs.cut(number);
-    if (kind === "" || !SHAPES[kind](value)) throw this.fail("003", "a line has not the members and types of any kind");
+    if (kind === "" || !SHAPES[kind](value))
+      throw this.fail("003", "a line has not the members and types of any kind");
     if ((kind === "contents") !== (number === 2)) throw this.fail("003", "a line may not stand here");
     if (kind === "contents") return this.contents(value);
     const part = PARTS[kind];
-    if (part < this.part || (kind !== "log" && part === 1 && this.section === null)) throw this.fail("003", "a line may not stand here");
+    if (part < this.part || (kind !== "log" && part === 1 && this.section === null))
+      throw this.fail("003", "a line may not stand here");
     this.part = part;
     return kind === "absent" ? this.absentDigest(value) : this[kind](value, bytes, plain);
   }
 
   first(value) {
-    if (!hasExactly(value, "counterfoil", "v") || value.counterfoil !== "bundle") throw this.fail("003", "the first line is not a bundle's");
+    if (!hasExactly(value, "counterfoil", "v") || value.counterfoil !== "bundle")
+      throw this.fail("003", "the first line is not a bundle's");
     if (value.v !== 0) throw this.fail("001", "the bundle is of a version that is not known here");
   }
 
   contents({ asked, counts }) {
     for (const [name, most] of Object.entries(LIMITS))
-      if (counts[name] > most || counts[name] > this.size) throw this.fail("004", "the counts say more than a bundle may hold");
+      if (counts[name] > most || counts[name] > this.size)
+        throw this.fail("004", "the counts say more than a bundle may hold");
     this.asked = asked;
     this.counts = counts;
   }
@@ -96,13 +110,15 @@ class FormReader {
   /** Counts what passed, and refuses more than the contents say. */
   pass(name, more = 1) {
     this.passed[name] += more;
-    if (this.passed[name] > this.counts[name]) throw this.fail("005", `there are more ${name} than the contents say`);
+    if (this.passed[name] > this.counts[name])
+      throw this.fail("005", `there are more ${name} than the contents say`);
   }
 
   log({ note, spki }) {
     const section = Section.open(note, spki, this.line);
     const before = this.sections[this.sections.length - 1];
-    if (before !== undefined && !(before.origin < section.origin)) throw this.fail("003", "logs are out of order");
+    if (before !== undefined && !(before.origin < section.origin))
+      throw this.fail("003", "logs are out of order");
     this.pass("logs");
     this.section = section;
     this.sections.push(section);
@@ -128,7 +144,8 @@ class FormReader {
 
   blob(value) {
     const last = this.blobs.last;
-    if (last !== "" && value.sha256 <= last) throw this.fail("003", "blobs are out of order, or one stands twice");
+    if (last !== "" && value.sha256 <= last)
+      throw this.fail("003", "blobs are out of order, or one stands twice");
     this.pass("blobs");
     this.pass("bytes", value.size);
     this.blobs.begin(value, this.line);
@@ -141,7 +158,8 @@ class FormReader {
 
   absentDigest({ digest }) {
     const last = this.absent[this.absent.length - 1];
-    if (last !== undefined && digest <= last.digest) throw this.fail("003", "absent digests are out of order, or one stands twice");
+    if (last !== undefined && digest <= last.digest)
+      throw this.fail("003", "absent digests are out of order, or one stands twice");
     this.pass("absent");
     this.absent.push({ digest, line: this.line });
   }
@@ -150,7 +168,8 @@ class FormReader {
     const { value: key } = attempt(() => PublicKey.fromText(spki));
     if (key === null) throw this.fail("013", "a key is no usable key");
     const last = this.keys[this.keys.length - 1];
-    if (last !== undefined && key.fingerprint <= last.key.fingerprint) throw this.fail("003", "keys are out of order, or one stands twice");
+    if (last !== undefined && key.fingerprint <= last.key.fingerprint)
+      throw this.fail("003", "keys are out of order, or one stands twice");
     this.pass("keys");
     this.keys.push({ key, line: this.line });
   }
@@ -170,7 +189,9 @@ class FormReader {
 function kindOf(value) {
   if (!isObject(value)) return "";
   if (Object.hasOwn(value, "body")) return "entry";
-  return typeof value.kind === "string" && value.kind !== "entry" && Object.hasOwn(SHAPES, value.kind) ? value.kind : "";
+  return typeof value.kind === "string" && value.kind !== "entry" && Object.hasOwn(SHAPES, value.kind)
+    ? value.kind
+    : "";
 }
 
 /** Reads a bundle, or throws its first fault. @param {string} path @returns {Bundle} */

@@ -30,7 +30,8 @@ export function* linesOf(path) {
   try {
     let number = 1;
     for (const bytes of rawLines(file)) {
-      if (bytes === null) throw fault("CF-BUNDLE-002", "a line is too long, or the last one lacks its newline", number);
+      if (bytes === null)
+        throw fault("CF-BUNDLE-002", "a line is too long, or the last one lacks its newline", number);
       const { value: reading } = attempt(() => readCanonical(bytes, { maxDepth: 64 }));
       if (reading === null) throw fault("CF-BUNDLE-002", "a line is not canonical JSON", number);
       yield { number, bytes, value: reading.value, plain: reading.nulls + reading.doubles === 0 };
@@ -44,7 +45,7 @@ export function* linesOf(path) {
 /** Each line without its newline; null, as the last, where one is too long or cut. */
 function* rawLines(file) {
   let rest = Buffer.alloc(0);
-  for (let at = 0; ; ) {
+  for (let at = 0; ;) {
     const block = file.read(at, BLOCK);
     at += block.length;
     if (block.length === 0) break;

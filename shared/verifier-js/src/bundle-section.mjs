@@ -10,11 +10,10 @@ import { leafHash, nodeHash } from "./tree.mjs";
 /** @typedef {import("./entries.mjs").Entry & {kind: "record" | "envelope" | "later", line: number}} BundleEntry */
 /** @typedef {{size: number, root: string, line: number}} HeadLine */
 
-
 /** The sizes of the complete subtrees that `count` entries from `at` on are made of, from left to right. */
 export function subtrees(at, count) {
   const sizes = [];
-  for (let from = at, left = count; left > 0; ) {
+  for (let from = at, left = count; left > 0;) {
     let size = 1;
     while (size * 2 <= left && from % (size * 2) === 0) size *= 2;
     sizes.push(size);
@@ -58,7 +57,10 @@ export class Section {
     try {
       const note = parseNote(Buffer.from(text));
       const checkpoint = parseCheckpoint(note);
-      if (!/^[0-9a-f]{64}\/[0-9a-f]{16}$/.test(checkpoint.origin) || !checkpoint.origin.startsWith(`${key.fingerprint}/`))
+      if (
+        !/^[0-9a-f]{64}\/[0-9a-f]{16}$/.test(checkpoint.origin) ||
+        !checkpoint.origin.startsWith(`${key.fingerprint}/`)
+      )
         throw new CounterfoilError("CF-BUNDLE-013", "a log's key is not that of its origin");
       verifyNote(note, checkpoint.origin, key);
       return new Section(checkpoint, key, line);
@@ -78,7 +80,10 @@ export class Section {
   }
 
   rootNow() {
-    return this.stack.map(({ hash }) => hash).reduceRight((right, left) => nodeHash(left, right)).toString("hex");
+    return this.stack
+      .map(({ hash }) => hash)
+      .reduceRight((right, left) => nodeHash(left, right))
+      .toString("hex");
   }
 
   entry(value, bytes, plain, line) {
@@ -90,7 +95,15 @@ export class Section {
     const { value: known, error } = attempt(() => bodyKind(value.body));
     if (error !== null && error.code !== "CF-LOG-022") throw fault(error.code, error.message, line);
     const kind = known ?? "later";
-    this.entries.push({ index: value.i, prev: value.prev, text: bytes.toString(), body: value.body, plain, kind, line });
+    this.entries.push({
+      index: value.i,
+      prev: value.prev,
+      text: bytes.toString(),
+      body: value.body,
+      plain,
+      kind,
+      line,
+    });
     this.push(leafHash(bytes), 1);
     this.last = sha256(bytes);
     this.at += 1;
@@ -102,7 +115,8 @@ export class Section {
     if (this.afterGap) throw fault("CF-BUNDLE-003", "a gap follows a gap", line);
     if (this.at + count > this.size) throw fault("CF-BUNDLE-011", "a gap goes beyond the note's size", line);
     const sizes = subtrees(this.at, count);
-    if (sizes.length !== hashes.length) throw fault("CF-BUNDLE-011", "a gap has not the hashes of its place and count", line);
+    if (sizes.length !== hashes.length)
+      throw fault("CF-BUNDLE-011", "a gap has not the hashes of its place and count", line);
     sizes.forEach((size, index) => this.push(Buffer.from(hashes[index], "hex"), size));
     this.gaps.push({ from: this.at, to: this.at + count });
     this.at += count;
@@ -112,8 +126,10 @@ export class Section {
 
   head({ root, size }, line) {
     this.lastLine = line;
-    if (size !== this.at || size >= this.size || this.heads.at(-1)?.size === size) throw fault("CF-BUNDLE-003", "a head may not stand here", line);
-    if (root !== this.rootNow()) throw fault("CF-BUNDLE-012", "a head's root is not the one the lines lead to", line);
+    if (size !== this.at || size >= this.size || this.heads.at(-1)?.size === size)
+      throw fault("CF-BUNDLE-003", "a head may not stand here", line);
+    if (root !== this.rootNow())
+      throw fault("CF-BUNDLE-012", "a head's root is not the one the lines lead to", line);
     this.heads.push({ size, root, line });
     this.afterGap = false; // "A gap ends at it"
   }
@@ -121,8 +137,10 @@ export class Section {
   end() {
     const where = `${this.line} to ${this.lastLine}`;
     if (this.entries.length === 0) throw fault("CF-BUNDLE-003", "a section has no entry", where, "lines");
-    if (this.at !== this.size) throw fault("CF-BUNDLE-011", "a section ends before the note's size", where, "lines");
-    if (this.rootNow() !== this.root) throw fault("CF-BUNDLE-012", "the note's root is not the one the lines lead to", where, "lines");
+    if (this.at !== this.size)
+      throw fault("CF-BUNDLE-011", "a section ends before the note's size", where, "lines");
+    if (this.rootNow() !== this.root)
+      throw fault("CF-BUNDLE-012", "the note's root is not the one the lines lead to", where, "lines");
     this.stack = [];
   }
 

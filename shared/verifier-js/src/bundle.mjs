@@ -5,32 +5,39 @@ import { CounterfoilError, attempt } from "./errors.mjs";
 import { Counts, Findings } from "./findings.mjs";
 import { forks } from "./authority.mjs";
 import { Judge } from "./judge.mjs";
+import { keyringOf } from "./policy.mjs";
 
 export { isBundle } from "./bundle-lines.mjs";
 
 /**
  * @param {string} path
  * @param {import("./keyring.mjs").Keyring} keyring
+ * @param {{policy?: import("./policy.mjs").Policy | null, now?: number}} [options] `now` in Unix milliseconds
  * @returns {import("./evidence.mjs").Verification}
  */
-export function verifyBundle(path, keyring) {
+export function verifyBundle(path, keyring, { policy = null, now = Date.now() } = {}) {
   const findings = new Findings();
   const counts = new Counts();
+  const doubt = policy === null ? null : attempt(() => policy.believe(keyring, now)).error;
+  if (doubt !== null) findings.add(doubt.code, doubt.where, doubt.message);
+  const believed = doubt === null ? policy : null;
+  const keys = believed === null ? keyring : keyringOf(keyring, believed);
   const { value: content, error } = attempt(() => {
     const read = new Content(readBundle(path));
     read.check();
     return read;
   });
   if (error instanceof CounterfoilError) findings.add(error.code, error.where, error.message);
-  else new BundleCheck(content, keyring, findings, counts).check();
-  return { verdict: findings.verdict, findings: findings.list, notes: findings.notes, counts };
+  else new BundleCheck(content, keys, findings, counts, believed).check();
+  const { list, notes, verdict } = findings.capped();
+  return { verdict, findings: list, notes, counts };
 }
 
 /** Judges the records and statements of one section. */
 class SectionJudge extends Judge {
   /** @param {import("./bundle-section.mjs").Section} section @param {BundleCheck} check */
   constructor(section, check) {
-    super({ name: section.name, keyring: check.keyring, blobs: check.bundle.blobs });
+    super({ name: section.name, keyring: check.keyring, blobs: check.bundle.blobs, policy: check.policy });
     this.section = section;
     this.carried = check.carried;
     this.run = check.bundle.asked.run;
@@ -67,7 +74,8 @@ class SectionJudge extends Judge {
 
 class BundleCheck {
   /** @param {Content} content */
-  constructor(content, keyring, findings, counts) {
+  constructor(content, keyring, findings, counts, policy) {
+    this.policy = policy;
     this.content = content;
     this.bundle = content.bundle;
     this.keyring = keyring;
@@ -91,9 +99,13 @@ class BundleCheck {
     if (this.bundle.asked.run !== undefined && !this.started)
       this.findings.add("CF-BUNDLE-026", "", "the run's start is not here");
     const missing = [...this.missing].filter((digest) => !this.told.has(digest)).length;
-    if (missing > 0) this.findings.add("CF-BUNDLE-024", "", `${missing} of the digests that entries follow from are absent`);
-    const foreign = [...this.foreign].filter((digest) => !this.told.has(digest) && !this.missing.has(digest)).length;
-    if (foreign > 0) this.findings.add("CF-BUNDLE-025", "", `the ancestry goes on elsewhere: ${foreign} digests are absent`);
+    if (missing > 0)
+      this.findings.add("CF-BUNDLE-024", "", `${missing} of the digests that entries follow from are absent`);
+    const foreign = [...this.foreign].filter(
+      (digest) => !this.told.has(digest) && !this.missing.has(digest),
+    ).length;
+    if (foreign > 0)
+      this.findings.add("CF-BUNDLE-025", "", `the ancestry goes on elsewhere: ${foreign} digests are absent`);
     this.counts.logs = this.bundle.sections.length;
     this.counts.blobs = this.bundle.blobs.held.size;
   }
@@ -104,7 +116,8 @@ class BundleCheck {
     const heads = [...section.heads];
     for (const item of this.content.bySection(section)) {
       const { entry } = item;
-      for (; heads.length > 0 && heads[0].size <= entry.index; heads.shift()) judge.checkpoints.set(heads[0].size, heads[0].root);
+      for (; heads.length > 0 && heads[0].size <= entry.index; heads.shift())
+        judge.checkpoints.set(heads[0].size, heads[0].root);
       const wanted = this.content.wanted.has(item);
       if (!wanted && !(entry.kind === "later" && this.content.inSpan(item))) continue;
       judge.index = entry.index;
@@ -113,7 +126,12 @@ class BundleCheck {
       this.heads(item, judge);
       this.absentOf(item, judge);
       const { content, context } = item.record ?? {};
-      if (content?.phase === "start" && context.call === this.bundle.asked.run && typeof context.call === "string") this.started = true;
+      if (
+        content?.phase === "start" &&
+        context.call === this.bundle.asked.run &&
+        typeof context.call === "string"
+      )
+        this.started = true;
     }
     judge.where = section.name;
     judge.counts.open = judge.calls.open.size;
@@ -129,7 +147,8 @@ class BundleCheck {
   remembered(section, judge) {
     for (const { origin, size, root } of this.keyring.heads) {
       const here = origin === section.origin ? section.rootAt(size) : null;
-      if (here !== null && here !== root) judge.find("CF-VERIFY-053", "this machine remembers another history of this log");
+      if (here !== null && here !== root)
+        judge.find("CF-VERIFY-053", "this machine remembers another history of this log");
     }
   }
 
@@ -149,7 +168,8 @@ class BundleCheck {
       const recorded = by === "handoff" && statement.predicate.proof === "recorded";
       const accepted = by === "receipt" && statement.predicate.status === "accepted";
       if (by === "handoffs" || by === "grant" || recorded || accepted) this.told.add(digest);
-      else if (by === "parents" || (by === "handoff" && judge.byIdentity.has(entry.index))) this.missing.add(digest);
+      else if (by === "parents" || (by === "handoff" && judge.byIdentity.has(entry.index)))
+        this.missing.add(digest);
       else this.foreign.add(digest);
     }
   }

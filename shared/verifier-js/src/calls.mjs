@@ -28,12 +28,14 @@ export class Calls {
       return;
     }
     if (phase !== "end" || context.late === true) return;
-    if (!this.open.delete(call)) this.judge.find("CF-VERIFY-022", "a call ended that never started in this log");
+    if (!this.open.delete(call))
+      this.judge.find("CF-VERIFY-022", "a call ended that never started in this log");
     const tally = this.tally(run);
     tally.ended += 1;
     if (!isObject(totals)) return;
     this.tallies.delete(run);
-    const same = Object.keys(totals).length === 2 && totals.started === tally.started && totals.ended === tally.ended;
+    const same =
+      Object.keys(totals).length === 2 && totals.started === tally.started && totals.ended === tally.ended;
     if (!same) this.judge.find("CF-VERIFY-023", "a run had other totals than the log holds");
   }
 

@@ -18,18 +18,24 @@ const WORDS = { t: ["true", true], f: ["false", false], n: ["null", null] };
 const INFINITE = /-?Infinity|NaN/y;
 const ESCAPES = { '"': '"', "\\": "\\", "/": "/", b: "\b", f: "\f", n: "\n", r: "\r", t: "\t" };
 
-const refuse = (code, message, at) => new CounterfoilError(`CF-CANON-${code}`, message, { where: `character ${at}` });
+const refuse = (code, message, at) =>
+  new CounterfoilError(`CF-CANON-${code}`, message, { where: `character ${at}` });
 
 /** @param {unknown} value @returns {value is {[key: string]: Json}} */
 export const isObject = (value) => typeof value === "object" && value !== null && !Array.isArray(value);
 
 /** Whether an object has exactly these members. @param {unknown} value @param {string[]} names */
 export function hasExactly(value, ...names) {
-  return isObject(value) && Object.keys(value).length === names.length && names.every((n) => Object.hasOwn(value, n));
+  return (
+    isObject(value) &&
+    Object.keys(value).length === names.length &&
+    names.every((n) => Object.hasOwn(value, n))
+  );
 }
 
 /** An integer from `least` to 2^53-1. Of a value read by this module: 1.0 and 1e0 never are canonical. */
-export const isCount = (value, least = 0) => Number.isSafeInteger(value) && value >= least && !Object.is(value, -0);
+export const isCount = (value, least = 0) =>
+  Number.isSafeInteger(value) && value >= least && !Object.is(value, -0);
 
 /**
  * RFC 8785 text of a value.
@@ -43,7 +49,8 @@ export function dumps(value) {
 function write(value, depth) {
   switch (typeof value) {
     case "string":
-      if (!value.isWellFormed()) throw new CounterfoilError("CF-CANON-004", "a string holds a lone surrogate");
+      if (!value.isWellFormed())
+        throw new CounterfoilError("CF-CANON-004", "a string holds a lone surrogate");
       return JSON.stringify(value);
     case "number":
       if (!Number.isFinite(value)) throw new CounterfoilError("CF-CANON-003", "a number is not finite");
@@ -118,7 +125,8 @@ function checkDepth(text, maxDepth) {
   for (let i = 0; i < text.length; i += 1) {
     const c = text.charCodeAt(i);
     if (c === 0x22) {
-      for (i += 1; i < text.length && text.charCodeAt(i) !== 0x22; i += 1) if (text.charCodeAt(i) === 0x5c) i += 1;
+      for (i += 1; i < text.length && text.charCodeAt(i) !== 0x22; i += 1)
+        if (text.charCodeAt(i) === 0x5c) i += 1;
     } else if (c === 0x7b || c === 0x5b) {
       depth += 1;
       if (depth > maxDepth) throw refuse("016", "the text is nested deeper than allowed", i);
@@ -195,7 +203,8 @@ class Reader {
       this.at += plain.length;
       const c = this.text[this.at];
       if (c === '"') break;
-      if (c !== "\\") throw this.fail(c === undefined ? "a text is cut" : "a control character stands in a text");
+      if (c !== "\\")
+        throw this.fail(c === undefined ? "a text is cut" : "a control character stands in a text");
       parts.push(this.escape());
     }
     this.at += 1;

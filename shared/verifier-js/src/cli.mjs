@@ -51,7 +51,8 @@ export function main(argv, print, complain) {
 }
 
 function options(argv) {
-  const usage = (message) => new CounterfoilError("CF-CLI-001", message, { hint: "counterfoil-verify --help" });
+  const usage = (message) =>
+    new CounterfoilError("CF-CLI-001", message, { hint: "counterfoil-verify --help" });
   let given;
   try {
     given = parseArgs({
@@ -78,7 +79,8 @@ function options(argv) {
 
 function readPolicy(path) {
   try {
-    if (statSync(path).size > 524_288) throw new CounterfoilError("CF-TRUST-001", "a policy is larger than 512 KiB", { where: path });
+    if (statSync(path).size > 524_288)
+      throw new CounterfoilError("CF-TRUST-001", "a policy is larger than 512 KiB", { where: path });
     return Policy.parse(readFileSync(path));
   } catch (error) {
     if (error instanceof CounterfoilError) throw error;
@@ -96,13 +98,18 @@ function verify(path, keyring, { run, policy }) {
   if (stat.isDirectory()) return verifyEvidence(path, keyring, { run, policy });
   if (!isBundle(path))
     throw new CounterfoilError("CF-STORE-003", "the path is neither a folder nor a bundle", { where: path });
-  if (run !== null) throw new CounterfoilError("CF-CLI-001", "--run is for evidence: a bundle holds what it was cut for");
-  if (policy !== null) throw new CounterfoilError("CF-CLI-001", "--policy is for evidence");
-  return verifyBundle(path, keyring);
+  if (run !== null)
+    throw new CounterfoilError("CF-CLI-001", "--run is for evidence: a bundle holds what it was cut for");
+  return verifyBundle(path, keyring, { policy });
 }
 
 function document({ verdict, findings, notes, counts }) {
-  return { verdict, findings, notes, counts: Object.fromEntries(COUNTED.map((name) => [name, counts[name]])) };
+  return {
+    verdict,
+    findings,
+    notes,
+    counts: Object.fromEntries(COUNTED.map((name) => [name, counts[name]])),
+  };
 }
 
 function lines({ verdict, findings, notes, counts }) {
@@ -113,6 +120,8 @@ function lines({ verdict, findings, notes, counts }) {
     const line = `${word} ${[code, where].filter(Boolean).join(" ")}: ${message}\n`;
     return hint === "" ? line : `${line}  hint: ${hint}\n`;
   });
-  const parts = COUNTED.filter((name, index) => index < 3 || counts[name] > 0).map((name) => `${counts[name]} ${name}`);
+  const parts = COUNTED.filter((name, index) => index < 3 || counts[name] > 0).map(
+    (name) => `${counts[name]} ${name}`,
+  );
   return `${told.join("")}${verdict}: ${parts.join(", ")}\n`;
 }

@@ -42,22 +42,29 @@ export class Envelope {
   static fromValue(value, normal) {
     if (!isObject(value) || typeof value.payload !== "string" || typeof value.payloadType !== "string")
       throw refuse("002", "an envelope lacks a member");
-    if (value.payloadType !== PAYLOAD_TYPE) throw refuse("003", "the payload type is not that of a statement");
+    if (value.payloadType !== PAYLOAD_TYPE)
+      throw refuse("003", "the payload type is not that of a statement");
     const payload = decoded(value.payload);
     const given = value.signatures;
-    if (!Array.isArray(given) || given.length < 1 || given.length > 4) throw refuse("005", "not 1 to 4 signatures");
+    if (!Array.isArray(given) || given.length < 1 || given.length > 4)
+      throw refuse("005", "not 1 to 4 signatures");
     const signatures = given.map(signature);
     if (new Set(signatures.map((one) => one.keyid)).size !== signatures.length)
       throw refuse("005", "a keyid is repeated");
     const envelope = new Envelope(payload, signatures);
-    if (Buffer.byteLength(envelope.toText()) > normal) throw refuse("001", "an envelope is larger than 64 KiB");
+    if (Buffer.byteLength(envelope.toText()) > normal)
+      throw refuse("001", "an envelope is larger than 64 KiB");
     return envelope;
   }
 
   /** @param {string} text `payload.sig.keyid` @returns {Envelope} */
   static parseCompact(text) {
     const parts = text.length <= RECEIVED * 2 ? text.split(".").map(fromBase64Url) : [];
-    if (parts.length !== 3 || parts.some((part) => part === null || part.length === 0) || parts[2].length !== 32)
+    if (
+      parts.length !== 3 ||
+      parts.some((part) => part === null || part.length === 0) ||
+      parts[2].length !== 32
+    )
       throw refuse("006", "a compact form is malformed");
     const [payload, sig, keyid] = parts;
     return new Envelope(payload, [{ keyid: keyid.toString("hex"), sig, spki: null }]);
@@ -68,7 +75,9 @@ export class Envelope {
     const [one] = this.signatures;
     if (this.signatures.length !== 1 || one.spki !== null || !/^[0-9a-f]{64}$/.test(one.keyid))
       throw refuse("006", "the envelope has no compact form");
-    return [this.payload, one.sig, Buffer.from(one.keyid, "hex")].map((part) => part.toString("base64url")).join(".");
+    return [this.payload, one.sig, Buffer.from(one.keyid, "hex")]
+      .map((part) => part.toString("base64url"))
+      .join(".");
   }
 
   /** The normal form, which a log holds. @returns {string} */

@@ -27,7 +27,13 @@ export function parseEntry(bytes) {
   const { value, nulls, doubles } = readCanonical(bytes, { maxDepth: 64 });
   if (!hasExactly(value, "body", "i", "prev") || !Number.isInteger(value.i) || typeof value.prev !== "string")
     throw refuse("021", "an entry has other members than body, i and prev");
-  return { index: value.i, prev: value.prev, text: bytes.toString(), body: value.body, plain: nulls + doubles === 0 };
+  return {
+    index: value.i,
+    prev: value.prev,
+    text: bytes.toString(),
+    body: value.body,
+    plain: nulls + doubles === 0,
+  };
 }
 
 /**
@@ -38,7 +44,8 @@ export function parseEntry(bytes) {
 export function bodyKind(body) {
   if (isObject(body) && Object.hasOwn(body, "payload")) return "envelope";
   const bad = refuse("021", "an entry is neither a record nor an envelope");
-  if (!hasExactly(body, "content", "context", "v") || !isObject(body.content) || !isObject(body.context)) throw bad;
+  if (!hasExactly(body, "content", "context", "v") || !isObject(body.content) || !isObject(body.context))
+    throw bad;
   if (body.v !== 0) throw refuse("022", "a record is of a version that is not known here");
   if (typeof body.content.op !== "string") throw bad;
   return "record";
@@ -46,5 +53,7 @@ export function bodyKind(body) {
 
 /** The operation of a body that is a record of any version, or "". @param {any} body */
 export function operation(body) {
-  return isObject(body) && isObject(body.content) && typeof body.content.op === "string" ? body.content.op : "";
+  return isObject(body) && isObject(body.content) && typeof body.content.op === "string"
+    ? body.content.op
+    : "";
 }

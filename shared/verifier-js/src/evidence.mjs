@@ -1,17 +1,10 @@
 /** Verifying an evidence folder (spec/log.md). */
 import { readFileSync, readdirSync, realpathSync, statSync } from "node:fs";
 import { join, resolve } from "node:path";
-import { Blobs } from "./blobs.mjs";
-import { isObject } from "./canonical.mjs";
 import { CounterfoilError, attempt } from "./errors.mjs";
 import { Counts, Findings } from "./findings.mjs";
-import { Judge } from "./judge.mjs";
-import { headName } from "./keyring.mjs";
-import { isLocked } from "./locks.mjs";
-import { LogReader } from "./log.mjs";
-import { parseCheckpoint, parseNote, verifyNote } from "./notes.mjs";
+import { LogCheck } from "./log-check.mjs";
 import { keyringOf } from "./policy.mjs";
-import { BytesOfFile, ChunkReader, splitItems } from "./segments.mjs";
 
 /** @typedef {import("./policy.mjs").Policy} Policy */
 /** @typedef {{verdict: string, findings: import("./findings.mjs").Finding[], notes: import("./findings.mjs").Finding[], counts: Counts}} Verification */
@@ -39,7 +32,11 @@ export function verifyEvidence(path, keyring, { run = null, policy = null, now =
 
 /** Names and sizes of all segments: a writer may be at work. */
 function state(path) {
-  return JSON.stringify(attemptFile(() => listLogs(path).logs.map(({ segments }) => segments.map((s) => [s.path, statSync(s.path).size]))));
+  return JSON.stringify(
+    attemptFile(() =>
+      listLogs(path).logs.map(({ segments }) => segments.map((s) => [s.path, statSync(s.path).size])),
+    ),
+  );
 }
 
 function attemptFile(action) {
@@ -91,7 +88,8 @@ class EvidenceCheck {
   result() {
     const { logs, foreign } = listLogs(this.path);
     if (logs.length > 0 && this.run === null)
-      for (const name of foreign) this.findings.add("CF-VERIFY-002", name, "something inside does not belong to evidence");
+      for (const name of foreign)
+        this.findings.add("CF-VERIFY-002", name, "something inside does not belong to evidence");
     const checks = logs.map((log) => new LogCheck(log, this).check());
     if (this.run !== null) this.run = theRun(this.run, checks);
     const judged = checks.filter((check) => this.run === null || check.concerns(this.run));
@@ -103,7 +101,8 @@ class EvidenceCheck {
     this.heads(judged);
     if (this.run === null) this.gone(checks);
     this.copied(judged);
-    if (logs.length === 0) this.findings.add("CF-VERIFY-001", "", "there is no log", "name the folder of a run");
+    if (logs.length === 0)
+      this.findings.add("CF-VERIFY-001", "", "there is no log", "name the folder of a run");
     this.counts.logs = judged.length;
     const { list, notes, verdict } = this.findings.capped();
     return { verdict, findings: list, notes, counts: this.counts };
@@ -115,8 +114,10 @@ class EvidenceCheck {
       for (const { log, where, checkpoint, code } of judge.citations.list) {
         const cited = byLog.get(log);
         if (cited === undefined) {
-          if (this.run === null) this.findings.add("CF-VERIFY-004", where, "a log cites another one that is gone");
-        } else if (checkpoint === null) this.findings.add(code, where, "what a session cites is no checkpoint");
+          if (this.run === null)
+            this.findings.add("CF-VERIFY-004", where, "a log cites another one that is gone");
+        } else if (checkpoint === null)
+          this.findings.add(code, where, "what a session cites is no checkpoint");
         else if (cited.checkpoints.get(checkpoint.size) !== checkpoint.root)
           this.findings.add("CF-VERIFY-005", where, "a log cites another history of a log, or a longer one");
       }
@@ -138,7 +139,12 @@ class EvidenceCheck {
         if (own && !owners.has(place)) owners.set(place, root);
         if ((!another && !forked) || said.has(name)) continue;
         said.add(name);
-        if (another) this.findings.add("CF-TRUST-043", where, "a statement names a checkpoint that a log here never had");
+        if (another)
+          this.findings.add(
+            "CF-TRUST-043",
+            where,
+            "a statement names a checkpoint that a log here never had",
+          );
         else this.findings.add("CF-TRUST-042", where, "a peer told two histories of its log");
       }
     }
@@ -159,7 +165,8 @@ class EvidenceCheck {
       const name = logName(head.origin);
       if (names.has(name)) continue;
       const moved = there.has(head.evidence) && !isFolder(join(head.evidence, name));
-      if (this.isHere(head.evidence) || moved) this.findings.add("CF-VERIFY-003", name, "a log that was written here is gone");
+      if (this.isHere(head.evidence) || moved)
+        this.findings.add("CF-VERIFY-003", name, "a log that was written here is gone");
     }
   }
 
@@ -186,148 +193,4 @@ function theRun(asked, checks) {
   if (found.length === 1) return found[0];
   if (found.length > 1) throw new CounterfoilError("CF-CLI-012", "more than one run begins like this");
   throw new CounterfoilError("CF-CLI-011", "no run is called or begins like this");
-}
-
-/** Reading and judging one log. */
-class LogCheck {
-  constructor(log, evidence) {
-    this.log = log;
-    this.evidence = evidence;
-    this.keyring = evidence.keyring;
-    this.blobs = new Blobs((place) => readAgain(log.segments, place));
-    this.judge = new Judge({ name: log.name, keyring: this.keyring, blobs: this.blobs, policy: evidence.policy });
-    this.faulty = false;
-    this.tornAt = "";
-    this.longer = false;
-    /** Size at the last note, valid or not. */
-    this.noted = 0;
-    this.heads = this.keyring.heads.filter((head) => head.origin.endsWith(`/${log.name}`));
-  }
-
-  check() {
-    const { judge } = this;
-    const reader = new LogReader(this.log.name, this.log.segments, {
-      blob: (bytes, digest, place) => this.blobs.add(bytes, digest, place),
-      entry: (entry, kind) => judge.entry(entry, kind),
-      note: (bytes, stored) => this.note(bytes, stored, reader.tree),
-      fault: (error) => {
-        this.faulty = true;
-        judge.findings.add(error.code, error.where, error.message, "compare with another copy of this evidence");
-      },
-      torn: (where) => {
-        this.tornAt = where;
-      },
-    });
-    reader.read();
-    judge.where = this.log.name;
-    judge.counts.blobs = this.blobs.count;
-    judge.counts.open = judge.calls.open.size;
-    judge.counts.tail = reader.tree.size - this.noted;
-    if (!this.faulty) this.end(reader);
-    this.remembered();
-    return this;
-  }
-
-  /** Whether a run is in this log, or could be: it cannot be read to its end. */
-  concerns(run) {
-    return this.judge.calls.runs.has(run) || this.faulty || this.longer;
-  }
-
-  note(bytes, stored, tree) {
-    const { judge } = this;
-    judge.where = `${this.log.name} checkpoint of ${tree.size}`;
-    this.noted = tree.size;
-    if (judge.identity === null) {
-      judge.find("CF-VERIFY-030", "a checkpoint stands before a session");
-      return;
-    }
-    const { value: checkpoint, error } = attempt(() => this.parseOwn(bytes));
-    if (error !== null) {
-      judge.find(error.code, error.message);
-      return;
-    }
-    if (checkpoint.size !== tree.size || checkpoint.root !== tree.root().toString("hex")) {
-      judge.find("CF-VERIFY-050", "a checkpoint does not match the entries");
-      return;
-    }
-    if (!isStored(stored)) {
-      judge.find("CF-VERIFY-051", "the stored bytes are not the ones that were written");
-      return;
-    }
-    judge.checkpoints.set(checkpoint.size, checkpoint.root);
-  }
-
-  /** The checkpoint in a note that the log's identity signed. @param {Buffer} bytes */
-  parseOwn(bytes) {
-    const note = parseNote(bytes);
-    verifyNote(note, this.judge.origin, this.judge.identity);
-    const checkpoint = parseCheckpoint(note);
-    if (checkpoint.origin === this.judge.origin) return checkpoint;
-    throw new CounterfoilError("CF-NOTE-021", "a log's own checkpoint is not signed as its origin");
-  }
-
-  /** The same, or null where it is none. @param {Buffer} bytes */
-  ownCheckpoint(bytes) {
-    return this.judge.identity === null ? null : attempt(() => this.parseOwn(bytes)).value;
-  }
-
-  /** @param {LogReader} reader */
-  end({ behind, takenBack }) {
-    const { judge } = this;
-    for (const { where, notes, size } of takenBack) {
-      judge.where = where;
-      if (notes.some((note) => this.ownCheckpoint(note)?.size > size))
-        judge.find("CF-VERIFY-026", "a signed checkpoint stands behind what was recovered of a segment");
-    }
-    judge.where = this.log.name;
-    const live = judge.origin !== "" && isLocked(this.keyring.home, headName(judge.origin, "lock"));
-    if (!live && (behind || this.tornAt !== "")) {
-      if (this.tornAt !== "") judge.where = this.tornAt;
-      judge.find("CF-VERIFY-024", "something stands behind the last checkpoint, and no writer is alive");
-      judge.where = this.log.name;
-    }
-    if (!live) judge.calls.ended();
-  }
-
-  remembered() {
-    const { judge } = this;
-    const head = this.heads.find((one) => one.origin === judge.origin);
-    const other = this.heads.some((one) => one.origin !== judge.origin && this.evidence.isHere(one.evidence));
-    if (head === undefined) {
-      if (other && judge.origin !== "") judge.find("CF-VERIFY-053", "this machine remembers another log by this name");
-    } else if (head.size > this.noted) {
-      this.longer = true;
-      if (!this.faulty) judge.find("CF-VERIFY-052", "this machine remembers a longer log");
-    } else if (judge.checkpoints.get(head.size) !== head.root && !judge.findings.broken)
-      judge.find("CF-VERIFY-053", "this machine remembers another history of this log");
-    if (judge.origin === "") return;
-    const { own } = this.keyring;
-    const { fingerprint } = judge.identity;
-    if (this.keyring.home !== null && own !== null && fingerprint !== own && this.keyring.isPinned(fingerprint))
-      judge.find("CF-VERIFY-061", "a log is signed by a pinned identity that is not this home's own");
-    if (judge.findings.list.length === 0 && head === undefined)
-      judge.find("CF-VERIFY-062", "no end of this log is remembered on this machine");
-  }
-}
-
-function isStored({ offset, segment, sha256, alone, body }) {
-  const { content, context } = body;
-  const members = Object.keys(content).length === 4 && content.offset === offset && content.segment === segment;
-  return alone && members && content.sha256 === sha256 && isObject(context) && Object.keys(context).length === 0;
-}
-
-function readAgain(segments, place) {
-  const segment = segments.find((one) => one.number === place.segment);
-  const file = new BytesOfFile(segment.path);
-  try {
-    const chunks = new ChunkReader(file, file.size);
-    chunks.at = place.stream < 0 ? place.start : place.stream;
-    for (;;) {
-      const { value: chunk } = attempt(() => chunks.next());
-      if (chunk === null || chunk === undefined || chunk.start > place.start) return null;
-      if (chunk.start === place.start) return splitItems(chunk.raw)[place.item]?.bytes ?? null;
-    }
-  } finally {
-    file.close();
-  }
 }

@@ -5,10 +5,31 @@
 
 const INCOMPLETE = new Set(["020", "021", "022", "023", "024", "025", "026"].map((n) => `CF-VERIFY-${n}`));
 for (const n of ["023", "024", "026"]) INCOMPLETE.add(`CF-BUNDLE-${n}`);
-const CANNOT_TELL = new Set(["CF-VERIFY-001", "CF-VERIFY-032", "CF-VERIFY-042", "CF-LOG-022", "CF-STMT-004", "CF-BUNDLE-001"]);
+const CANNOT_TELL = new Set([
+  "CF-VERIFY-001",
+  "CF-VERIFY-032",
+  "CF-VERIFY-042",
+  "CF-LOG-022",
+  "CF-STMT-004",
+  "CF-BUNDLE-001",
+]);
 for (const n of ["004", "005", "006", "007", "008", "053", "054"]) CANNOT_TELL.add(`CF-TRUST-${n}`);
 CANNOT_TELL.add("CF-KEYS-008"); // a home that cannot tell which policy was believed before
 const NOTES = new Set(["CF-VERIFY-060", "CF-VERIFY-061", "CF-VERIFY-062", "CF-BUNDLE-025"]);
+
+/** What to do about the findings that a reader can do something about (spec/errors.md). */
+const HINTS = {
+  "CF-VERIFY-001": "name the folder of a run",
+  "CF-VERIFY-003": "restore it from a copy",
+  "CF-VERIFY-004": "restore it from a copy",
+  "CF-VERIFY-024": "compare with a checkpoint held elsewhere",
+  "CF-VERIFY-032": "get the fingerprint from the evidence's owner, and put it among the pins of the keyring",
+  "CF-VERIFY-042": "get the fingerprint from the sender, and put it among the pins of the keyring",
+  "CF-VERIFY-062": "compare with a checkpoint held elsewhere",
+  "CF-LOG-022": "read this evidence with a newer verifier",
+  "CF-STMT-004": "read this evidence with a newer verifier",
+  "CF-BUNDLE-001": "read this bundle with a newer verifier",
+};
 
 export const EXIT = { intact: 0, broken: 3, incomplete: 4, "cannot-tell": 5 };
 const MOST = 1_000;
@@ -29,7 +50,7 @@ export class Findings {
   }
 
   /** @param {string} code @param {string} where @param {string} message @param {string} [hint] */
-  add(code, where, message, hint = "") {
+  add(code, where, message, hint = HINTS[code] ?? "") {
     (NOTES.has(code) ? this.notes : this.list).push({ code, where, message, hint });
   }
 
@@ -42,7 +63,12 @@ export class Findings {
   /** The first 1,000, and one that says there are more. */
   capped() {
     if (this.list.length <= MOST) return { list: this.list, notes: this.notes, verdict: this.verdict };
-    const more = { code: "CF-VERIFY-009", where: "", message: "there are more findings than are listed", hint: "" };
+    const more = {
+      code: "CF-VERIFY-009",
+      where: "",
+      message: "there are more findings than are listed",
+      hint: "",
+    };
     return { list: [...this.list.slice(0, MOST), more], notes: this.notes, verdict: this.verdict };
   }
 
@@ -52,7 +78,9 @@ export class Findings {
 
   /** @returns {Verdict} */
   get verdict() {
-    return this.list.map(({ code }) => gravity(code)).reduce((a, b) => (GRAVITY.indexOf(a) >= GRAVITY.indexOf(b) ? a : b), "intact");
+    return this.list
+      .map(({ code }) => gravity(code))
+      .reduce((a, b) => (GRAVITY.indexOf(a) >= GRAVITY.indexOf(b) ? a : b), "intact");
   }
 }
 

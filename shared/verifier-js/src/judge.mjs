@@ -89,7 +89,8 @@ export class Judge {
     this.tie(body);
     const op = operation(body);
     if (op === "session") this.session(body);
-    else if (op === "recovered") this.find("CF-VERIFY-020", "the writer stopped uncleanly before, and the log was recovered");
+    else if (op === "recovered")
+      this.find("CF-VERIFY-020", "the writer stopped uncleanly before, and the log was recovered");
     else if (op === "loss") {
       this.counts.losses += isCount(body.context.count) ? body.context.count : 1;
       this.find("CF-VERIFY-021", "something was not recorded, and was counted");
@@ -124,7 +125,9 @@ export class Judge {
     const list = bytes === null ? given : attempt(() => readCanonical(bytes)).value?.value;
     const missing = "a record cites a parent that is not in this log";
     if (!Array.isArray(list)) this.find("CF-VERIFY-045", missing);
-    else for (const one of list) if (!isParent(one) || !this.before.has(one.digest)) this.find("CF-VERIFY-045", missing);
+    else
+      for (const one of list)
+        if (!isParent(one) || !this.before.has(one.digest)) this.find("CF-VERIFY-045", missing);
   }
 
   /** One finding for each handoff that is not there. */
@@ -141,7 +144,10 @@ export class Judge {
       this.find("CF-VERIFY-030", "a session names no usable key");
       return;
     }
-    if (context.origin !== `${key.fingerprint}/${this.name}` || (this.identity !== null && context.origin !== this.origin)) {
+    if (
+      context.origin !== `${key.fingerprint}/${this.name}` ||
+      (this.identity !== null && context.origin !== this.origin)
+    ) {
       this.find("CF-VERIFY-031", "a session does not belong to this log");
       return;
     }
@@ -238,16 +244,23 @@ export class Judge {
 
   /** The first rule of the trust policy that fails, if there is a policy (spec/trust.md). */
   judgeByPolicy(kind, predicate, verified) {
-    if (this.policy === null || this.identity === null || !this.policy.keys.has(this.identity.fingerprint)) return;
+    if (this.policy === null || this.identity === null) return;
     const failed = failedRule(this.policy, kind, predicate, this.identity.fingerprint, verified);
     if (failed !== null) this.find(failed.code, failed.message);
   }
 
   binding(predicate, verified) {
-    const bad = () => this.find("CF-VERIFY-043", "a binding is not the identity's own for this log, or its key does not fit");
-    if (this.identity === null || !verified.has(this.identity.fingerprint) || predicate.origin !== this.origin) return bad();
+    const bad = () =>
+      this.find("CF-VERIFY-043", "a binding is not the identity's own for this log, or its key does not fit");
+    if (
+      this.identity === null ||
+      !verified.has(this.identity.fingerprint) ||
+      predicate.origin !== this.origin
+    )
+      return bad();
     const key = attempt(() => PublicKey.fromText(predicate.spki)).value;
-    if (key === null || key.fingerprint !== predicate.key || key.fingerprint === this.identity.fingerprint) return bad();
+    if (key === null || key.fingerprint !== predicate.key || key.fingerprint === this.identity.fingerprint)
+      return bad();
     this.bound.set(key.fingerprint, { key, actor: predicate.actor });
     return undefined;
   }
@@ -303,7 +316,8 @@ export class Judge {
   /** One finding for each parent that is not there, and one for a list of them. */
   parents({ parents, parentSet }) {
     for (const { digest } of parents)
-      if (!this.before.has(digest)) this.find("CF-VERIFY-045", "a handoff cites a parent that is not in this log");
+      if (!this.before.has(digest))
+        this.find("CF-VERIFY-045", "a handoff cites a parent that is not in this log");
     if (parentSet === undefined) return;
     const all = this.parentSet(parentSet);
     if (all === null || all.length !== parentSet.count || !all.every(({ digest }) => this.before.has(digest)))
@@ -312,7 +326,8 @@ export class Judge {
 
   /** The parents of a `parentSet`, or null where they are not there, or malformed. */
   parentSet(given) {
-    const bytes = given === undefined ? null : this.list({ media: VALUE, sha256: given.sha256, size: given.size });
+    const bytes =
+      given === undefined ? null : this.list({ media: VALUE, sha256: given.sha256, size: given.size });
     return bytes === null ? null : attempt(() => parseParentSet(bytes)).value;
   }
 
@@ -325,7 +340,6 @@ export class Judge {
     else if (this.foreign.has(handoff)) this.payload(this.foreign.get(handoff));
     this.accepted.add(handoff);
   }
-
 }
 
 /** The canonical text of an entry's body: what stands between `{"body":` and the last `,"i":`. @param {string} text */

@@ -41,10 +41,20 @@ export class Keyring {
   /** @param {string} path a folder with `keyring.json`, or such a file alone @returns {Keyring} */
   static open(path) {
     const keyring = new Keyring();
-    const stat = attemptFile(path, () => statSync(path), "CF-KEYS-021", "there is no keyring at the path given");
+    const stat = attemptFile(
+      path,
+      () => statSync(path),
+      "CF-KEYS-021",
+      "there is no keyring at the path given",
+    );
     const folder = stat.isDirectory();
     const file = folder ? join(path, "keyring.json") : path;
-    const bytes = attemptFile(file, () => readFileSync(file), "CF-KEYS-021", "there is no keyring file at the path given");
+    const bytes = attemptFile(
+      file,
+      () => readFileSync(file),
+      "CF-KEYS-021",
+      "there is no keyring file at the path given",
+    );
     keyring.readPins(bytes, file);
     if (folder) {
       keyring.home = path;
@@ -55,7 +65,10 @@ export class Keyring {
 
   /** @param {Uint8Array} bytes @param {string} [where] */
   readPins(bytes, where = "") {
-    const bad = new CounterfoilError("CF-KEYS-020", "the keyring file is malformed", { where, hint: "restore it, or pin the keys again" });
+    const bad = new CounterfoilError("CF-KEYS-020", "the keyring file is malformed", {
+      where,
+      hint: "restore it, or pin the keys again",
+    });
     const { value, error } = attempt(() => loads(bytes, { maxDepth: 4, maxBytes: KEYRING_BYTES }));
     if (error !== null || !object({ pins: (pins) => typeof pins === "object", version })(value)) throw bad;
     const { pins } = value;
@@ -82,6 +95,7 @@ export class Keyring {
       const where = join(folder, name);
       const bad = new CounterfoilError("CF-KEYS-040", "a remembered head is malformed", { where });
       const bytes = attemptFile(where, () => readFileSync(where), "CF-KEYS-008", "a file cannot be read");
+      if (bytes.every((byte) => byte === 0)) continue; // a power failure left the name without the bytes
       const { value, error } = attempt(() => loads(bytes, { maxDepth: 4, maxBytes: HEAD_BYTES }));
       if (error !== null || !headShape(value) || headName(value.origin) !== name) throw bad;
       this.heads.push(value);

@@ -7,7 +7,7 @@ const PREFIX = Buffer.from("302a300506032b6570032100", "hex");
 const FIELD = 2n ** 255n - 19n;
 const ORDER = 2n ** 252n + 27742317777372353535851937790883648493n;
 /** y of the points whose order divides 8: 0, 1, -1, the two of order 8; 0 and 1 once more, written unreduced. */
-const EIGHT = 0x7a03ac9277fdc74ec6cc392cfa53202a0f67100d760b3cba4fd83d3d706a17c7n;
+const EIGHT = 0x7a03ac9277fdc74ec6cc392cfa53202a0f67100d760b3cba4fd84d3d706a17c7n;
 const LOW = new Set([0n, 1n, FIELD - 1n, EIGHT, FIELD - EIGHT, FIELD, FIELD + 1n]);
 const SIGN = 1n << 255n;
 
@@ -37,7 +37,8 @@ export class PublicKey {
   /** @param {unknown} text base64 of the SPKI DER @returns {PublicKey} */
   static fromText(text) {
     const spki = fromBase64(text);
-    if (spki === null) throw new CounterfoilError("CF-KEYS-030", "a public key is not base64 of its SPKI DER");
+    if (spki === null)
+      throw new CounterfoilError("CF-KEYS-030", "a public key is not base64 of its SPKI DER");
     return new PublicKey(spki);
   }
 

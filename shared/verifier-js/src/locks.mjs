@@ -11,10 +11,12 @@ export function isLocked(home, name) {
   if (home === null) return false;
   try {
     const { ino } = statSync(join(home, "locks", name), { bigint: true });
-    return readFileSync("/proc/locks", "utf8").split("\n").some((line) => {
-      const fields = line.trim().split(/\s+/);
-      return fields[1] === "FLOCK" && fields[5]?.split(":")[2] === String(ino);
-    });
+    return readFileSync("/proc/locks", "utf8")
+      .split("\n")
+      .some((line) => {
+        const fields = line.trim().split(/\s+/);
+        return fields[1] === "FLOCK" && fields[5]?.split(":")[2] === String(ino);
+      });
   } catch {
     return false;
   }

@@ -71,7 +71,8 @@ export class LogReader {
       last = segment.number;
       const said = operation(opening) === "recovered" ? opening.content.segments : null;
       // Only of earlier segments does it say anything.
-      if (Array.isArray(said)) for (const one of said) if (one?.segment < segment.number) recovered.set(one.segment, one);
+      if (Array.isArray(said))
+        for (const one of said) if (one?.segment < segment.number) recovered.set(one.segment, one);
     }
     return { last, recovered };
   }
@@ -80,7 +81,15 @@ export class LogReader {
     const file = new BytesOfFile(path);
     try {
       const end = recovered === null ? file.size : checkRecovered(file, recovered);
-      const state = { number, file, hash: createHash("sha256"), entries: 0, opening: "", stored: null, noted: false };
+      const state = {
+        number,
+        file,
+        hash: createHash("sha256"),
+        entries: 0,
+        opening: "",
+        stored: null,
+        noted: false,
+      };
       const chunks = new ChunkReader(file, end);
       this.behind = true; // a segment is something, even an empty one
       for (;;) {
@@ -121,7 +130,12 @@ export class LogReader {
     }
     items.forEach((item, index) => {
       if (item.kind === BLOB) {
-        const place = { segment: state.number, start: chunk.start, stream: chunk.form === 0 ? -1 : stream, item: index };
+        const place = {
+          segment: state.number,
+          start: chunk.start,
+          stream: chunk.form === 0 ? -1 : stream,
+          item: index,
+        };
         this.visitor.blob(item.bytes, sha256(item.bytes), place);
       } else this.entry(item.bytes, state, chunk, items.length === 1);
     });
@@ -130,7 +144,8 @@ export class LogReader {
   entry(bytes, state, chunk, alone) {
     this.where = `${this.name} entry ${this.tree.size}`;
     const entry = parseEntry(bytes);
-    if (entry.index !== this.tree.size || entry.prev !== this.prev) throw refuse("017", "the hash chain is broken");
+    if (entry.index !== this.tree.size || entry.prev !== this.prev)
+      throw refuse("017", "the hash chain is broken");
     const { value, error } = attempt(() => bodyKind(entry.body));
     if (error !== null && error.code !== "CF-LOG-022") throw error;
     const kind = value ?? "later";
@@ -162,9 +177,12 @@ export class LogReader {
   }
 
   continues(tree) {
-    if (!hasExactly(tree, "peaks", "size") || tree.size !== this.tree.size || !Array.isArray(tree.peaks)) return false;
+    if (!hasExactly(tree, "peaks", "size") || tree.size !== this.tree.size || !Array.isArray(tree.peaks))
+      return false;
     const { peaks } = this.tree;
-    return tree.peaks.length === peaks.length && peaks.every((peak, i) => peak.toString("hex") === tree.peaks[i]);
+    return (
+      tree.peaks.length === peaks.length && peaks.every((peak, i) => peak.toString("hex") === tree.peaks[i])
+    );
   }
 
   /**
@@ -190,7 +208,7 @@ export class LogReader {
 
 /** Whether one of the pieces that sectors cut bytes into is all zero; the last one, which no border ends, is none. */
 function hasHole(bytes, offset) {
-  for (let start = 0; start < bytes.length; ) {
+  for (let start = 0; start < bytes.length;) {
     const end = start + SECTOR - ((offset + start) % SECTOR);
     if (end > bytes.length) return false;
     if (end - start >= LEAST_HOLE && bytes.subarray(start, end).every((byte) => byte === 0)) return true;
@@ -227,7 +245,8 @@ function readOpening(path) {
 /** Where a recovered segment ends. */
 function checkRecovered(file, said) {
   const bad = refuse("015", "a recovery entry is malformed, or the segment changed after it was recovered");
-  const shape = hasExactly(said, "good", "segment", "sha256", "size") && isCount(said.good) && isCount(said.size);
+  const shape =
+    hasExactly(said, "good", "segment", "sha256", "size") && isCount(said.good) && isCount(said.size);
   if (!shape || typeof said.sha256 !== "string" || !HEX64.test(said.sha256)) throw bad;
   if (file.size !== said.size) throw bad;
   const hash = createHash("sha256");

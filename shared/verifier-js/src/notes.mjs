@@ -18,13 +18,14 @@ export function parseNote(bytes) {
   } catch {
     throw refuse("001", "a note is not UTF-8");
   }
-  // eslint-disable-next-line no-control-regex
   if (/[\u0000-\u0009\u000b-\u001f]/.test(whole)) throw refuse("002", "a note has control characters");
   const border = whole.lastIndexOf("\n\n");
-  if (border < 0 || !whole.endsWith("\n")) throw refuse("003", "a note is not text, an empty line, and signatures");
+  if (border < 0 || !whole.endsWith("\n"))
+    throw refuse("003", "a note is not text, an empty line, and signatures");
   const lines = whole.slice(border + 2).split("\n");
   lines.pop();
-  if (lines.length === 0 || border === 0) throw refuse("003", "a note is not text, an empty line, and signatures");
+  if (lines.length === 0 || border === 0)
+    throw refuse("003", "a note is not text, an empty line, and signatures");
   if (lines.length > 100) throw refuse("005", "a note has more than 100 signatures");
   return { text: whole.slice(0, border + 1), signatures: lines.map(signatureLine) };
 }
@@ -32,7 +33,8 @@ export function parseNote(bytes) {
 function signatureLine(line) {
   const match = /^\u2014 ([^ ]+) ([^ ]+)$/u.exec(line);
   const bytes = match === null ? null : fromBase64(match[2]);
-  if (bytes === null || bytes.length < 5 || !isKeyName(match[1])) throw refuse("004", "a signature line is malformed");
+  if (bytes === null || bytes.length < 5 || !isKeyName(match[1]))
+    throw refuse("004", "a signature line is malformed");
   return { name: match[1], keyid: bytes.subarray(0, 4), signature: bytes.subarray(4) };
 }
 
@@ -72,6 +74,7 @@ export function parseCheckpoint(note) {
   const root = fromBase64(lines[2]);
   if (!Number.isSafeInteger(size) || root === null || root.length !== 32) throw bad;
   const one = lines.length === 3 && note.signatures.length === 1 && note.signatures[0].name === lines[0];
-  if (!one) throw refuse("021", "a checkpoint has extra signatures or extensions, or is not signed as its origin");
+  if (!one)
+    throw refuse("021", "a checkpoint has extra signatures or extensions, or is not signed as its origin");
   return { origin: lines[0], size, root: root.toString("hex") };
 }

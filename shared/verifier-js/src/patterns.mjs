@@ -23,7 +23,9 @@ export function isCapability(value) {
 export function isActorPattern(value) {
   if (typeof value !== "string" || value === "" || points(value) > 1024) return false;
   const names = value.split("/");
-  return names.every((name, index) => name !== "" && (!name.includes("*") || (name === "*" && index === names.length - 1)));
+  return names.every(
+    (name, index) => name !== "" && (!name.includes("*") || (name === "*" && index === names.length - 1)),
+  );
 }
 
 /** Whether texts are sorted by code point, each once. @param {string[]} texts */

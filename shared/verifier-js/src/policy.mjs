@@ -21,7 +21,13 @@ const word = (value) => typeof value === "string" && /^[!-~]{1,128}$/.test(value
 const refuse = (code, message) => new CounterfoilError(`CF-TRUST-${code}`, message);
 
 const keyShape = object(
-  { key: hex64, alg: oneOf("ed25519"), spki: text(256), notBefore: count(), status: oneOf("active", "superseded", "compromised") },
+  {
+    key: hex64,
+    alg: oneOf("ed25519"),
+    spki: text(256),
+    notBefore: count(),
+    status: oneOf("active", "superseded", "compromised"),
+  },
   { notAfter: count(), since: count() },
 );
 const edgeShape = object(
@@ -86,7 +92,11 @@ export class Policy {
     });
     if (error !== null) throw refuse("002", "no envelope or statement of a policy");
     const { predicate, subject } = value.statement;
-    if (subject.name !== predicate.name || subject.digest.sha256 !== sha256(dumps(predicate)) || !isConsistent(predicate))
+    if (
+      subject.name !== predicate.name ||
+      subject.digest.sha256 !== sha256(dumps(predicate)) ||
+      !isConsistent(predicate)
+    )
       throw refuse("003", "the members of a policy contradict each other");
     return new Policy(value.envelope, predicate);
   }
@@ -172,14 +182,17 @@ function isConsistent({ admins, agents, edges = [], keys, previous, roots = [], 
   const listed = new Set(keys.map(({ key }) => key));
   const sorted = [admins.keys, keys.map(({ key }) => key), agents.map(({ id }) => id), roots];
   for (const { keys: of } of agents) sorted.push(of);
-  for (const { purposes = [], allow = [], acceptTaint = [] } of edges) sorted.push(purposes, allow, acceptTaint);
+  for (const { purposes = [], allow = [], acceptTaint = [] } of edges)
+    sorted.push(purposes, allow, acceptTaint);
   const patterns = [...roots, ...agents.map(({ id }) => id), ...edges.flatMap(({ from, to }) => [from, to])];
   return (
     sorted.every(isSorted) &&
     admins.threshold <= admins.keys.length &&
     (version === 1) === (previous === undefined) &&
     keys.every(isKey) &&
-    agents.every((agent) => agent.threshold <= agent.keys.length && agent.keys.every((key) => listed.has(key))) &&
+    agents.every(
+      (agent) => agent.threshold <= agent.keys.length && agent.keys.every((key) => listed.has(key)),
+    ) &&
     patterns.every(isActorPattern) &&
     edges.every(({ allow = [] }) => allow.every(isCapability))
   );
@@ -195,7 +208,11 @@ function isKey({ key, spki, notBefore, notAfter, status, since }) {
 /** What a home remembers of the policy of a name, or null. */
 function remembered(home, called) {
   const path = join(home, "policies", `${sha256(called).slice(0, 32)}.json`);
-  const untold = new CounterfoilError("CF-KEYS-008", "the home cannot tell which policy was believed before", { where: path });
+  const untold = new CounterfoilError(
+    "CF-KEYS-008",
+    "the home cannot tell which policy was believed before",
+    { where: path },
+  );
   let bytes;
   try {
     bytes = readFileSync(path);
@@ -204,8 +221,7 @@ function remembered(home, called) {
     throw untold;
   }
   const { value, error } = attempt(() => loads(bytes, { maxDepth: 4, maxBytes: 65_536 }));
-  if (error !== null || !rememberedShape(value) || value.name !== called)
-    throw untold;
+  if (error !== null || !rememberedShape(value) || value.name !== called) throw untold;
   return value;
 }
 

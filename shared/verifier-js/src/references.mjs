@@ -18,13 +18,23 @@ export const looksLikeReference = (value) => hasExactly(value, "media", "sha256"
 /** A keyed commitment to personal data, which stands where a reference would. @param {unknown} value */
 export function isCommitment(value) {
   if (!hasExactly(value, "commit", "media", "size")) return false;
-  return typeof value.media === "string" && typeof value.commit === "string" && HEX64.test(value.commit) && isCount(value.size);
+  return (
+    typeof value.media === "string" &&
+    typeof value.commit === "string" &&
+    HEX64.test(value.commit) &&
+    isCount(value.size)
+  );
 }
 
 /** @param {unknown} value @returns {value is Reference} */
 export function isReference(value) {
   if (!looksLikeReference(value)) return false;
-  return typeof value.media === "string" && typeof value.sha256 === "string" && HEX64.test(value.sha256) && isCount(value.size);
+  return (
+    typeof value.media === "string" &&
+    typeof value.sha256 === "string" &&
+    HEX64.test(value.sha256) &&
+    isCount(value.size)
+  );
 }
 
 /**
@@ -57,7 +67,8 @@ function store(bytes, media, keep) {
 
 function decoded(text) {
   const bytes = fromBase64(text);
-  if (bytes === null) throw new CounterfoilError("CF-CANON-024", "$bytes does not hold base64 in its one spelling");
+  if (bytes === null)
+    throw new CounterfoilError("CF-CANON-024", "$bytes does not hold base64 in its one spelling");
   return bytes;
 }
 
@@ -88,7 +99,10 @@ function reduce(value, keep) {
 
 function reduceArray(value, keep) {
   if (value.length > 0 && value.every((item) => hasExactly(item, "$msg"))) return fold(value, keep);
-  return shorten(value.map((item) => reduce(item, keep)), keep);
+  return shorten(
+    value.map((item) => reduce(item, keep)),
+    keep,
+  );
 }
 
 function shorten(reduced, keep) {

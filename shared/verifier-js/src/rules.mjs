@@ -4,7 +4,10 @@ import { covers } from "./patterns.mjs";
 const WORTH = {
   outside: ["CF-TRUST-051", "a statement stands outside the time of its key"],
   revoked: ["CF-TRUST-052", "a statement is by a key that was compromised by then"],
-  unproven: ["CF-TRUST-053", "a statement is by a superseded or compromised key, and nothing else says how old it is"],
+  unproven: [
+    "CF-TRUST-053",
+    "a statement is by a superseded or compromised key, and nothing else says how old it is",
+  ],
 };
 
 /**
@@ -21,6 +24,7 @@ export function failedRule(policy, kind, predicate, identity, verified) {
   const inside = kind === "binding" || proof === "recorded";
   const keys = inside ? [identity] : [sender.key];
   if (proof === "recorded" && policy.keys.has(sender.key)) keys.push(sender.key);
+  if (!policy.keys.has(keys[0])) return null; // the log's identity, of which CF-VERIFY-032 said so
   for (const key of keys) {
     const [code, message] = WORTH[policy.worth(key, issued)] ?? [];
     if (code !== undefined) return { code, message };
@@ -33,7 +37,8 @@ export function failedRule(policy, kind, predicate, identity, verified) {
   const starts = authority !== undefined && authority.from === undefined;
   if (starts && roots !== undefined && !roots.some((root) => covers(root, sender.actor)))
     return { code: "CF-TRUST-055", message: "a handoff starts authority, and its sender may not" };
-  if (!policy.allows(predicate)) return { code: "CF-TRUST-056", message: "the policy does not permit this handoff" };
+  if (!policy.allows(predicate))
+    return { code: "CF-TRUST-056", message: "the policy does not permit this handoff" };
   return null;
 }
 

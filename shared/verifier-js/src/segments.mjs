@@ -92,7 +92,8 @@ export class ChunkReader {
     const bytes = this.file.read(start, HEADER + length);
     if (bytes.length !== HEADER + length) throw torn("the file ends inside a chunk");
     const stored = bytes.subarray(HEADER);
-    if (crc32(stored, crc32(header.subarray(0, 12))) !== header.readUInt32LE(12)) throw torn("a chunk's checksum is wrong");
+    if (crc32(stored, crc32(header.subarray(0, 12))) !== header.readUInt32LE(12))
+      throw torn("a chunk's checksum is wrong");
     const raw = this.decode(form, stored, size, start);
     this.at = end;
     return { form, start, end, raw, bytes };
@@ -122,7 +123,7 @@ export class ChunkReader {
 export function splitItems(raw) {
   const items = [];
   const bad = new CounterfoilError("CF-LOG-011", "a chunk is not filled by whole items");
-  for (let at = 0; at < raw.length; ) {
+  for (let at = 0; at < raw.length;) {
     if (at + ITEM_HEADER > raw.length) throw bad;
     const kind = raw[at];
     const end = at + ITEM_HEADER + raw.readUInt32LE(at + 1);

@@ -87,7 +87,10 @@ const binding = object({ actor: name, key: hex64, spki: text(256, 0), origin: na
 const KINDS = {
   "handoff:v0": {
     shape: handoff,
-    subject: object({ digest: object({ "counterfoil-v1": hex64 }, { sha256: hex64 }), name: oneOf("payload") }),
+    subject: object({
+      digest: object({ "counterfoil-v1": hex64 }, { sha256: hex64 }),
+      name: oneOf("payload"),
+    }),
     about: (subject, predicate) => subject.digest["counterfoil-v1"] === predicate.content.payload,
   },
   "receipt:v0": {
@@ -98,7 +101,8 @@ const KINDS = {
   "binding:v0": {
     shape: binding,
     subject: object({ digest: object({ sha256: hex64 }), name }),
-    about: (subject, predicate) => subject.digest.sha256 === predicate.key && subject.name === predicate.actor,
+    about: (subject, predicate) =>
+      subject.digest.sha256 === predicate.key && subject.name === predicate.actor,
   },
 };
 
@@ -140,7 +144,8 @@ export function parseParentSet(blob) {
   return reading.value;
 }
 
-const order = (a, b) => (a.digest === b.digest ? (a.rel < b.rel ? -1 : a.rel > b.rel ? 1 : 0) : a.digest < b.digest ? -1 : 1);
+const order = (a, b) =>
+  a.digest === b.digest ? (a.rel < b.rel ? -1 : a.rel > b.rel ? 1 : 0) : a.digest < b.digest ? -1 : 1;
 
 /** Parents as statements hold them: sorted by digest, then relation, each once. @param {{digest: string, rel: string}[]} given */
 export function sortParents(given) {

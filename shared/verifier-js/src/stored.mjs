@@ -59,7 +59,8 @@ function stays(value) {
 
 /** Collects the references; false where a number is beyond the integers, or a list of messages is not folded. */
 function look(value, parts) {
-  if (typeof value === "number") return !Number.isInteger(value) || Math.abs(value) <= MAX_SAFE || Math.abs(value) >= 1e21;
+  if (typeof value === "number")
+    return !Number.isInteger(value) || Math.abs(value) <= MAX_SAFE || Math.abs(value) >= 1e21;
   if (typeof value !== "object" || value === null) return true;
   if (Array.isArray(value) && value.length > 0 && value.every((one) => hasExactly(one, "$msg"))) return false;
   if (hasExactly(value, "$ref") && isReference(value.$ref)) parts.push(value.$ref);
@@ -77,7 +78,9 @@ function nodeOf(value) {
 
 /** The node before, as something that must be there, or null. @param {Stored} stored @returns {Part | null} */
 export function partBefore({ node }) {
-  return node === null || node.parent === "" ? null : { media: FOLD, sha256: node.parent, size: null, n: node.n - 1 };
+  return node === null || node.parent === ""
+    ? null
+    : { media: FOLD, sha256: node.parent, size: null, n: node.n - 1 };
 }
 
 /** A name for a part: two with one name are the same demand. @param {Part} part */

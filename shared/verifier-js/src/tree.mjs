@@ -44,7 +44,8 @@ export function rootOf(entries) {
 }
 
 function checkHashes(...hashes) {
-  if (hashes.some((hash) => hash.length !== 32)) throw new CounterfoilError("CF-PROOF-001", "a hash is not 32 bytes");
+  if (hashes.some((hash) => hash.length !== 32))
+    throw new CounterfoilError("CF-PROOF-001", "a hash is not 32 bytes");
 }
 
 /**

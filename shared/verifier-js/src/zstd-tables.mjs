@@ -29,7 +29,10 @@ export class BitReader {
     const shift = at & 7;
     const { bytes } = this;
     if (shift + count <= 24)
-      return (((bytes[byte] | ((bytes[byte + 1] ?? 0) << 8) | ((bytes[byte + 2] ?? 0) << 16)) >>> shift) & ((1 << count) - 1));
+      return (
+        ((bytes[byte] | ((bytes[byte + 1] ?? 0) << 8) | ((bytes[byte + 2] ?? 0) << 16)) >>> shift) &
+        ((1 << count) - 1)
+      );
     let value = 0;
     for (let i = 4; i >= 0; i -= 1) value = value * 256 + (bytes[byte + i] ?? 0);
     return Math.floor(value / 2 ** shift) % 2 ** count;
@@ -73,7 +76,7 @@ function readCounts(bytes, maxAccuracy, symbols) {
     left -= Math.abs(count);
     counts.push(count);
     if (count !== 0) continue;
-    for (let more = 3; more === 3; ) {
+    for (let more = 3; more === 3;) {
       more = take(2);
       for (let i = 0; i < more; i += 1) counts.push(0);
     }
@@ -153,7 +156,8 @@ export class HuffmanTable {
     const rest = 2 ** this.width - sum;
     if (this.width > MAX_BITS || (rest & (rest - 1)) !== 0) throw bad("a tree is not complete");
     const all = [...weights, 32 - Math.clz32(rest)];
-    if (all.length > 256 || all.filter((weight) => weight === 1).length < 2) throw bad("a tree is not complete");
+    if (all.length > 256 || all.filter((weight) => weight === 1).length < 2)
+      throw bad("a tree is not complete");
     const size = 2 ** this.width;
     this.symbols = new Uint8Array(size);
     this.bits = new Uint8Array(size);

@@ -12,13 +12,92 @@ export { ZstdError };
 const MAGIC = 0xfd2fb528;
 const BLOCK = 131_072;
 const MAX_WINDOW = 2 ** 27;
-const LITERAL_BASE = [...Array(16).keys(), 16, 18, 20, 22, 24, 28, 32, 40, 48, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384, 32768, 65536];
-const LITERAL_BITS = [...Array(16).fill(0), 1, 1, 1, 1, 2, 2, 3, 3, 4, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16];
-const MATCH_BASE = [...Array(32).keys()].map((n) => n + 3).concat([35, 37, 39, 41, 43, 47, 51, 59, 67, 83, 99, 131, 259, 515, 1027, 2051, 4099, 8195, 16387, 32771, 65539]);
-const MATCH_BITS = [...Array(32).fill(0), 1, 1, 1, 1, 2, 2, 3, 3, 4, 4, 5, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16];
-const LITERAL_DEFAULT = [4, 3, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 1, 1, 1, 2, 2, 2, 2, 2, 2, 2, 2, 2, 3, 2, 1, 1, 1, 1, 1, -1, -1, -1, -1];
-const MATCH_DEFAULT = [1, 4, 3, 2, 2, 2, 2, 2, 2, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, -1, -1, -1, -1, -1, -1, -1];
-const OFFSET_DEFAULT = [1, 1, 1, 1, 1, 1, 2, 2, 2, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, -1, -1, -1, -1, -1];
+const LITERAL_BASE = [
+  ...Array(16).keys(),
+  16,
+  18,
+  20,
+  22,
+  24,
+  28,
+  32,
+  40,
+  48,
+  64,
+  128,
+  256,
+  512,
+  1024,
+  2048,
+  4096,
+  8192,
+  16384,
+  32768,
+  65536,
+];
+const LITERAL_BITS = [
+  ...Array(16).fill(0),
+  1,
+  1,
+  1,
+  1,
+  2,
+  2,
+  3,
+  3,
+  4,
+  6,
+  7,
+  8,
+  9,
+  10,
+  11,
+  12,
+  13,
+  14,
+  15,
+  16,
+];
+const MATCH_BASE = [...Array(32).keys()]
+  .map((n) => n + 3)
+  .concat([
+    35, 37, 39, 41, 43, 47, 51, 59, 67, 83, 99, 131, 259, 515, 1027, 2051, 4099, 8195, 16387, 32771, 65539,
+  ]);
+const MATCH_BITS = [
+  ...Array(32).fill(0),
+  1,
+  1,
+  1,
+  1,
+  2,
+  2,
+  3,
+  3,
+  4,
+  4,
+  5,
+  7,
+  8,
+  9,
+  10,
+  11,
+  12,
+  13,
+  14,
+  15,
+  16,
+];
+const LITERAL_DEFAULT = [
+  4, 3, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 1, 1, 1, 2, 2, 2, 2, 2, 2, 2, 2, 2, 3, 2, 1, 1, 1, 1, 1, -1, -1, -1,
+  -1,
+];
+const MATCH_DEFAULT = [
+  1, 4, 3, 2, 2, 2, 2, 2, 2, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1,
+  1, 1, 1, 1, 1, 1, 1, 1, 1, 1, -1, -1, -1, -1, -1, -1, -1,
+];
+const OFFSET_DEFAULT = [
+  1, 1, 1, 1, 1, 1, 2, 2, 2, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, -1, -1, -1, -1, -1,
+];
 const TABLES = [
   { standard: SequenceTable.of(LITERAL_DEFAULT, 6), accuracy: 9, symbols: 36 },
   { standard: SequenceTable.of(OFFSET_DEFAULT, 5), accuracy: 8, symbols: 32 },
@@ -85,7 +164,10 @@ export class ZstdStream {
       throw bad("a frame needs a dictionary");
     if (single) {
       const at = length - content;
-      const size = content === 8 ? Number(stored.readBigUInt64LE(at)) : stored.readUIntLE(at, content) + (content === 2 ? 256 : 0);
+      const size =
+        content === 8
+          ? Number(stored.readBigUInt64LE(at))
+          : stored.readUIntLE(at, content) + (content === 2 ? 256 : 0);
       this.window = Math.max(size, 1);
     } else {
       const base = 2 ** (10 + (stored[5] >> 3));
@@ -100,7 +182,8 @@ export class ZstdStream {
     const kept = Math.min(this.held, this.window);
     if (this.held + size > this.history.length) {
       const wanted = kept + size;
-      const next = wanted > this.history.length ? Buffer.alloc(wanted + Math.min(wanted, 4_194_304)) : this.history;
+      const next =
+        wanted > this.history.length ? Buffer.alloc(wanted + Math.min(wanted, 4_194_304)) : this.history;
       this.history.copy(next, 0, this.held - kept, this.held);
       this.history = next;
       this.held = kept;

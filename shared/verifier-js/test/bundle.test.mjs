@@ -13,7 +13,9 @@ const codes = (findings) => findings.map(({ code }) => code);
 function bytesOf({ bundle, base64 }) {
   if (base64 !== undefined) return Buffer.from(base64, "base64");
   const parts = typeof bundle === "string" ? [bundle] : bundle;
-  return Buffer.from(parts.map((part) => (typeof part === "string" ? part : part[0].repeat(part[1]))).join(""));
+  return Buffer.from(
+    parts.map((part) => (typeof part === "string" ? part : part[0].repeat(part[1]))).join(""),
+  );
 }
 
 function agrees(given) {
@@ -27,7 +29,8 @@ function agrees(given) {
     assert.equal(result.verdict, given.verdict);
     assert.deepEqual(codes(result.notes), given.notes ?? []);
     if (given.where !== undefined) assert.equal(result.findings[0].where, given.where);
-    for (const [name, count] of Object.entries(given.counts ?? {})) assert.equal(result.counts[name], count, name);
+    for (const [name, count] of Object.entries(given.counts ?? {}))
+      assert.equal(result.counts[name], count, name);
   });
 }
 

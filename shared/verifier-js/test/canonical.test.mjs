@@ -11,7 +11,10 @@ for (const given of reading) {
     const bytes = given.hex === undefined ? Buffer.from(given.text) : Buffer.from(given.hex, "hex");
     const limits = { maxDepth: given.max_depth ?? 64, maxBytes: given.max_bytes ?? null };
     if (given.code !== undefined) {
-      assert.equal(codeOf(() => loads(bytes, limits)), given.code);
+      assert.equal(
+        codeOf(() => loads(bytes, limits)),
+        given.code,
+      );
       return;
     }
     const text = dumps(loads(bytes, limits));
@@ -21,10 +24,15 @@ for (const given of reading) {
 }
 
 for (const { name, text, code = "" } of exact)
-  test(`exact: ${name}: ${text}`, () => assert.equal(codeOf(() => readCanonical(Buffer.from(text))), code));
+  test(`exact: ${name}: ${text}`, () =>
+    assert.equal(
+      codeOf(() => readCanonical(Buffer.from(text))),
+      code,
+    ));
 
 test("numbers print as ECMAScript prints doubles", () => {
-  for (const { ieee754, text } of numbers) assert.equal(dumps(Buffer.from(ieee754, "hex").readDoubleBE()), text, ieee754);
+  for (const { ieee754, text } of numbers)
+    assert.equal(dumps(Buffer.from(ieee754, "hex").readDoubleBE()), text, ieee754);
 });
 
 test("what has no JSON form is refused", () => {
@@ -43,11 +51,17 @@ test("what has no JSON form is refused", () => {
     [deep(128), ""],
     [2n ** 53n - 1n, ""],
   ])
-    assert.equal(codeOf(() => dumps(value)), code);
+    assert.equal(
+      codeOf(() => dumps(value)),
+      code,
+    );
 });
 
 test("a member named __proto__ is a member like any other", () => {
   const text = '{"__proto__":{"x":1},"constructor":2}';
   assert.equal(dumps(loads(text)), text);
-  assert.equal(codeOf(() => loads('{"__proto__":1,"__proto__":2}')), "CF-CANON-012");
+  assert.equal(
+    codeOf(() => loads('{"__proto__":1,"__proto__":2}')),
+    "CF-CANON-012",
+  );
 });

@@ -24,7 +24,8 @@ describe("every evidence of log.json gets its verdict, findings, notes and count
         const result = verifyEvidence(root, writeHome(join(folder, "home"), root, given, keys), { policy });
         assert.deepEqual(codes(result.findings), given.findings);
         assert.equal(result.verdict, given.verdict);
-        for (const [name, count] of Object.entries(given.counts ?? {})) assert.equal(result.counts[name], count, name);
+        for (const [name, count] of Object.entries(given.counts ?? {}))
+          assert.equal(result.counts[name], count, name);
         const notes = codes(result.notes).filter((code) => code !== "CF-VERIFY-062");
         assert.deepEqual(notes, given.notes ?? []);
       }),
@@ -34,7 +35,9 @@ describe("every evidence of log.json gets its verdict, findings, notes and count
 test("the complete log is read as its vectors say", () =>
   inFolder((folder) => {
     writeEvidence(folder, complete);
-    const names = Object.keys(complete.files).filter((path) => path.endsWith(".seg")).sort();
+    const names = Object.keys(complete.files)
+      .filter((path) => path.endsWith(".seg"))
+      .sort();
     const [name] = names[0].split("/");
     const entries = [];
     const blobs = {};
@@ -44,9 +47,14 @@ test("the complete log is read as its vectors say", () =>
       names.map((path, number) => ({ number, path: join(folder, path) })),
       {
         blob: (bytes, digest) => void (blobs[digest] = bytes.length),
-        entry: ({ index, text }) => entries.push({ digest: sha256(text), index, leaf: leafHash(text).toString("hex"), text }),
+        entry: ({ index, text }) =>
+          entries.push({ digest: sha256(text), index, leaf: leafHash(text).toString("hex"), text }),
         note: (bytes) =>
-          checkpoints.push({ note: bytes.toString(), root: reader.tree.root().toString("hex"), size: reader.tree.size }),
+          checkpoints.push({
+            note: bytes.toString(),
+            root: reader.tree.root().toString("hex"),
+            size: reader.tree.size,
+          }),
         fault: (error) => assert.fail(error),
         torn: (where) => assert.fail(where),
       },

@@ -8,7 +8,16 @@ import { actor, address, label, step } from "../src/names.mjs";
 import { leafHash, rootOf } from "../src/tree.mjs";
 import { codeOf, vectors } from "./support.mjs";
 
-const { actors, addresses, content_roots: roots, entries, labels, records, refused, steps } = vectors("record");
+const {
+  actors,
+  addresses,
+  content_roots: roots,
+  entries,
+  labels,
+  records,
+  refused,
+  steps,
+} = vectors("record");
 
 for (const { name, text, size, sha256: digest } of records)
   test(`a record: ${name}`, () => {
@@ -19,7 +28,11 @@ for (const { name, text, size, sha256: digest } of records)
   });
 
 for (const { name, body, code } of refused)
-  test(`refused: ${name}`, () => assert.equal(codeOf(() => bodyKind(loads(dumps(body)))), code));
+  test(`refused: ${name}`, () =>
+    assert.equal(
+      codeOf(() => bodyKind(loads(dumps(body)))),
+      code,
+    ));
 
 test("entries, their digests and leaves", () => {
   for (const { text, digest, leaf } of entries) {

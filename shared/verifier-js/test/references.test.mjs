@@ -21,7 +21,10 @@ for (const given of values)
     });
     assert.equal(dumps(reduced), given.reduced);
     assert.deepEqual({ ...reference }, given.reference);
-    assert.deepEqual([...blobs.keys()], given.blobs.map((blob) => blob.sha256));
+    assert.deepEqual(
+      [...blobs.keys()],
+      given.blobs.map((blob) => blob.sha256),
+    );
     for (const blob of given.blobs) {
       assert.ok(blobs.get(blob.sha256).equals(blobText(blob)));
       assert.equal(blobs.get(blob.sha256).length, blob.size);
@@ -40,9 +43,13 @@ test("a list that grows adds one node a message", () => {
 });
 
 for (const { name, value, code } of refused)
-  test(`refused: ${name}`, () => assert.equal(codeOf(() => cite(loads(value))), code));
+  test(`refused: ${name}`, () =>
+    assert.equal(
+      codeOf(() => cite(loads(value))),
+      code,
+    ));
 
-for (const given of [...recorded.values, ...recorded.messages])
+for (const given of [...recorded.values, ...recorded.messages, ...recorded.libraries])
   test(`a recorded value and its reference: ${given.name}`, () => {
     const value = loads(given.value, { maxDepth: 256 });
     assert.equal(dumps(value), given.value);

@@ -7,7 +7,14 @@ import { PublicKey } from "../src/keys.mjs";
 import { parseStatement, sortParents } from "../src/statements.mjs";
 import { codeOf, vectors } from "./support.mjs";
 
-const { envelopes, keys, parents, refused_envelopes: badEnvelopes, refused_statements: bad, statements } = vectors("statement");
+const {
+  envelopes,
+  keys,
+  parents,
+  refused_envelopes: badEnvelopes,
+  refused_statements: bad,
+  statements,
+} = vectors("statement");
 
 const known = (names) => {
   const found = new Map(names.map((name) => [keys[name].fingerprint, PublicKey.fromText(keys[name].spki)]));
@@ -15,7 +22,8 @@ const known = (names) => {
 };
 
 test("keys have their fingerprints", () => {
-  for (const { fingerprint, spki } of Object.values(keys)) assert.equal(PublicKey.fromText(spki).fingerprint, fingerprint);
+  for (const { fingerprint, spki } of Object.values(keys))
+    assert.equal(PublicKey.fromText(spki).fingerprint, fingerprint);
 });
 
 for (const given of statements)
@@ -28,7 +36,10 @@ for (const given of statements)
     assert.equal(parseStatement(envelope.payload).digest, given.digest);
     assert.ok(envelope.verify(known(Object.keys(keys))).size > 0);
     if (given.compact === undefined) {
-      assert.equal(codeOf(() => envelope.toCompact()), "CF-DSSE-006");
+      assert.equal(
+        codeOf(() => envelope.toCompact()),
+        "CF-DSSE-006",
+      );
       return;
     }
     assert.equal(envelope.toCompact(), given.compact);
@@ -36,7 +47,11 @@ for (const given of statements)
   });
 
 for (const { name, payload, code } of bad)
-  test(`refused statement: ${name}`, () => assert.equal(codeOf(() => parseStatement(Buffer.from(payload))), code));
+  test(`refused statement: ${name}`, () =>
+    assert.equal(
+      codeOf(() => parseStatement(Buffer.from(payload))),
+      code,
+    ));
 
 for (const { name, envelope, normal } of envelopes)
   test(`normal form: ${name}`, () => assert.equal(Envelope.parse(envelope).toText(), normal));
@@ -59,6 +74,10 @@ test("parents, sorted, and the list of many", () => {
     }
     const text = dumps(sorted);
     assert.deepEqual(inline, []);
-    assert.deepEqual(parentSet, { count: sorted.length, sha256: sha256(text), size: Buffer.byteLength(text) });
+    assert.deepEqual(parentSet, {
+      count: sorted.length,
+      sha256: sha256(text),
+      size: Buffer.byteLength(text),
+    });
   }
 });

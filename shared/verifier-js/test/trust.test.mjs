@@ -11,14 +11,20 @@ test("policies are read", () => {
 });
 
 for (const { name, envelope, code, spaces = 0 } of refused)
-  test(`refused policy: ${name}`, () => assert.equal(codeOf(() => Policy.parse(envelope + " ".repeat(spaces))), code));
+  test(`refused policy: ${name}`, () =>
+    assert.equal(
+      codeOf(() => Policy.parse(envelope + " ".repeat(spaces))),
+      code,
+    ));
 
 test("what a key is worth for a statement", () => {
   const policy = Policy.parse(policies[1].envelope);
-  for (const { key, issued, proven = null, worth } of judged) assert.equal(policy.worth(key, issued, proven), worth);
+  for (const { key, issued, proven = null, worth } of judged)
+    assert.equal(policy.worth(key, issued, proven), worth);
 });
 
 test("patterns", () => {
-  for (const { granted, asked, covered: yes } of covered) assert.equal(covers(granted, asked), yes, `${granted} ${asked}`);
+  for (const { granted, asked, covered: yes } of covered)
+    assert.equal(covers(granted, asked), yes, `${granted} ${asked}`);
   for (const { text, good } of capabilities) assert.equal(isCapability(text), good, text);
 });
