@@ -200,7 +200,9 @@ def types(session: nox.Session) -> None:
 @shared
 def tests(session: nox.Session) -> None:
     """Unit tests of the core, the packages and the examples; arguments go to pytest."""
-    _prepared(session, "dev", "test").run("pytest", "-m", "not slow", *(session.posargs or UNIT))
+    # A file's tests stay in one process, in order; named tests run in this one, where a debugger works.
+    spread = [] if session.posargs else ["-n", "auto", "--dist", "loadfile"]
+    _prepared(session, "dev", "test").run("pytest", "-m", "not slow", *spread, *(session.posargs or UNIT))
 
 
 @shared

@@ -168,7 +168,11 @@ def test_shared_and_cyclic_objects_of_one_capture() -> None:
 
 
 @pytest.mark.parametrize("depth", [1, 58, 59, 60, 61, 62, 98, 99, 100, 101, 102, 160, 5000])
-@pytest.mark.parametrize("leaf", [1, LONG, (1, (2,)), [Message("a")], {1: {2: 3}}, Message([[1]])], ids=repr)
+@pytest.mark.parametrize(
+    "leaf",
+    [1, LONG, (1, (2,)), [Message("a")], {1: {2: 3}}, Message([[1]])],
+    ids=lambda one: type(one).__name__,
+)
 def test_every_depth(depth: int, leaf: object) -> None:
     for wrap in (lambda one: [one], lambda one: {"a": one}, lambda one: [{"a": one}]):
         value = leaf

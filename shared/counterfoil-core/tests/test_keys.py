@@ -194,6 +194,7 @@ def other_keys() -> list[bytes]:
         b"\x30\x81\x2a" + KEY.spki[2:],
         *other_keys(),
     ],
+    ids=["empty", "raw", "cut", "longer", "x25519", "other-der", "p256", "ed448"],
 )
 def test_anything_but_the_spki_of_an_ed25519_key_is_refused(der: bytes) -> None:
     with pytest.raises(KeyringError) as caught:

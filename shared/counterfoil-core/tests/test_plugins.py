@@ -160,7 +160,9 @@ def test_a_failing_check_denies_and_a_failing_redaction_stops() -> None:
 
 
 @pytest.mark.parametrize(
-    "given", [5, "text", [Redaction("a", "b"), "x"], [None], iter([1]), object()], ids=str
+    "given",
+    [5, "text", [Redaction("a", "b"), "x"], [None], iter([1]), object()],
+    ids=lambda one: type(one).__name__,
 )
 def test_redactions_of_another_type_stop(given: Any) -> None:
     class Odd:
