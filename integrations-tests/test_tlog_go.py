@@ -12,8 +12,8 @@ import pytest
 
 import counterfoil
 from counterfoil import keys, notes
-from counterfoil.exporting import Exported, export_log
 from counterfoil.reader import read
+from counterfoil.tlog.exporting import Exported, export_log
 
 pytestmark = pytest.mark.interop
 SOURCE = Path(__file__).parent / "tlog_go" / "main.go"

@@ -11,14 +11,15 @@ from typing import Any
 import pytest
 
 import counterfoil
-from counterfoil import continuing, keys, notes, tree
+from counterfoil import keys, notes, tree
 from counterfoil.bundles.cutting import bundle
 from counterfoil.entries import CheckpointSeen
 from counterfoil.errors import ConfigError, NoteError, ProofError
-from counterfoil.exporting import export_log
 from counterfoil.log import LogScan
-from counterfoil.scrubbing import scrub
+from counterfoil.scrub.scrubbing import scrub
 from counterfoil.stores import FolderStore
+from counterfoil.tlog import continuing
+from counterfoil.tlog.exporting import export_log
 
 
 def kept(evidence: Path) -> list[bytes]:

@@ -9,9 +9,9 @@ import pytest
 
 import counterfoil
 from counterfoil import values
-from counterfoil.comparing import Comparison, compare
+from counterfoil.diff.comparing import Comparison, compare
+from counterfoil.diff.valuediff import MISSING, changes, text_lines
 from counterfoil.errors import LogError
-from counterfoil.valuediff import MISSING, changes, text_lines
 
 TOOL = {"name": "look_up", "parameters": {"type": "object", "properties": {"amount": {"type": "integer"}}}}
 PROMPT = "".join(f"{number}. You answer in one line.\n{number}. You are polite.\n" for number in range(8))

@@ -13,9 +13,10 @@ from typing import Any
 
 import pytest
 
-from counterfoil import appending, damage, keys, locating, replacing, segments
+from counterfoil import appending, keys, segments
 from counterfoil.errors import ConfigError, StoreError
-from counterfoil.scrubbing import Scrub, scrub
+from counterfoil.scrub import damage, locating, replacing
+from counterfoil.scrub.scrubbing import Scrub, scrub
 
 
 class Pair:
@@ -520,7 +521,7 @@ def test_originals_are_kept_under_the_home_unless_told_otherwise(pair: Pair) -> 
 def test_a_file_that_changes_meanwhile_is_left_alone(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
     (path,) = pair.lab.segments()
     flip(path, 80)
-    from counterfoil import scrubbing
+    from counterfoil.scrub import scrubbing
 
     def late(*arguments: Any) -> None:
         flip(path, 90)

@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 
 import counterfoil
-from counterfoil import keys, tiles
+from counterfoil import keys
 from counterfoil.errors import CounterfoilError
-from counterfoil.exporting import export_log
 from counterfoil.stores import FolderStore
+from counterfoil.tlog import tiles
+from counterfoil.tlog.exporting import export_log
 
 VECTORS = Path(__file__).resolve().parents[2] / "vectors"
 TILES: dict[str, Any] = json.loads((VECTORS / "tiles.json").read_text(encoding="ascii"))

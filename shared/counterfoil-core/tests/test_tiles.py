@@ -13,10 +13,11 @@ import pytest
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-from counterfoil import canonical, entries, keys, notes, tiles, tree
+from counterfoil import canonical, entries, keys, notes, tree
 from counterfoil.errors import CounterfoilError, LogError, NoteError
-from counterfoil.exporting import export_log
 from counterfoil.reader import read
+from counterfoil.tlog import tiles
+from counterfoil.tlog.exporting import export_log
 
 TLOG = Path(__file__).resolve().parents[2] / "vectors" / "outside" / "tlog"
 TESSERA = json.loads((TLOG / "tessera_log.json").read_text())

@@ -82,7 +82,7 @@ class Verification:
     findings: list[Finding] = field(default_factory=list)
     notes: list[Finding] = field(default_factory=list)
     continues: list[Any] = field(default_factory=list)
-    """For every checkpoint that was given and is continued: a ``counterfoil.continuing.Continuation``."""
+    """For every checkpoint that was given and is continued: a ``counterfoil.tlog.continuing.Continuation``."""
     counts: dict[str, int] = field(
         default_factory=lambda: dict.fromkeys(
             ("records", "statements", "logs", "runs", "handoffs", "blobs", "losses", "open", "tail"), 0

@@ -16,7 +16,6 @@ from counterfoil import evidence_checks, keys, trust
 from counterfoil.bundles.store import BundleStore
 from counterfoil.bundles.verifying import verify_bundle
 from counterfoil.checks import LogCheck
-from counterfoil.continuing import Continuation, continues, parse_checkpoint
 from counterfoil.dsse import Check
 from counterfoil.errors import CounterfoilError, StoreError
 from counterfoil.evidence_checks import Outcome
@@ -27,6 +26,7 @@ from counterfoil.reader import read
 from counterfoil.sidebyside import SideBySide, enough
 from counterfoil.signatures import Signatures
 from counterfoil.stores import FolderStore
+from counterfoil.tlog.continuing import Continuation, continues, parse_checkpoint
 from counterfoil.trust import Policy
 from counterfoil.trust_checks import Heads, Shared
 from counterfoil.views import run_of

@@ -12,10 +12,10 @@ from counterfoil.bundles.facts import FOREIGN, HERE
 from counterfoil.bundles.form import open_bundle
 from counterfoil.bundles.judging import Judge
 from counterfoil.bundles.opened import Opened
-from counterfoil.continuing import parse_checkpoint
 from counterfoil.errors import BundleError, CounterfoilError
 from counterfoil.findings import Finding, Verdict, Verification
 from counterfoil.notes import vkey
+from counterfoil.tlog.continuing import parse_checkpoint
 from counterfoil.trust_checks import Shared
 
 __all__ = ["verify_bundle"]

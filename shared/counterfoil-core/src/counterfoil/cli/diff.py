@@ -10,9 +10,9 @@ from counterfoil.bundles.store import BundleStore
 from counterfoil.cli import output
 from counterfoil.cli.options import Debug, Json, evidence_path
 from counterfoil.cli.source import Source, actor_name, choose, open_source, short
-from counterfoil.comparing import Comparison, Difference, Side, compare
+from counterfoil.diff.comparing import Comparison, Difference, Side, compare
+from counterfoil.diff.valuediff import MISSING, Change, text_lines
 from counterfoil.errors import ConfigError
-from counterfoil.valuediff import MISSING, Change, text_lines
 
 __all__ = ["diff"]
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from counterfoil import exporting, keys, verification
+from counterfoil import keys, verification
 from counterfoil.checks import LogCheck
 from counterfoil.cli import output
 from counterfoil.cli.options import Debug, E, Evidence, Json, evidence_path
@@ -15,6 +15,7 @@ from counterfoil.cli.progress import WatchedStore
 from counterfoil.cli.source import open_source
 from counterfoil.errors import ConfigError, LogError
 from counterfoil.findings import EXIT_CODES, Verification
+from counterfoil.tlog import exporting
 
 __all__ = ["export"]
 

@@ -12,8 +12,8 @@ from counterfoil.cli.options import Debug, E, Evidence, Json, evidence_path
 from counterfoil.cli.progress import WatchedStore
 from counterfoil.errors import ConfigError
 from counterfoil.reader import read
-from counterfoil.scrubbing import Damage, Scrub, check_source
-from counterfoil.scrubbing import scrub as scrub_evidence
+from counterfoil.scrub.scrubbing import Damage, Scrub, check_source
+from counterfoil.scrub.scrubbing import scrub as scrub_evidence
 
 __all__ = ["scrub"]
 

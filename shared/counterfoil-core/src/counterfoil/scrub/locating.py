@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
-from counterfoil.damage import Copy, faults
 from counterfoil.findings import Finding
-from counterfoil.mending import claims, expected, read_copy
+from counterfoil.scrub.damage import Copy, faults
+from counterfoil.scrub.mending import claims, expected, read_copy
 from counterfoil.stores import FolderStore
 
 __all__ = ["Damage", "State", "locate", "unlocated"]

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 
 from counterfoil import keys, notes
 from counterfoil.checks import LogCheck
-from counterfoil.damage import Copy
 from counterfoil.errors import CounterfoilError
+from counterfoil.scrub.damage import Copy
 
 __all__ = ["Known"]
 

@@ -13,15 +13,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from counterfoil import statements
+from counterfoil.diff.matching import Pair, matched
+from counterfoil.diff.sides import MOST, Difference, Side, name_of, values_of
+from counterfoil.diff.stepdiff import step_differences
+from counterfoil.diff.valuediff import MISSING, Change, changes
 from counterfoil.digest import Reference
 from counterfoil.dsse import Envelope
 from counterfoil.errors import CounterfoilError
 from counterfoil.log import Entry
-from counterfoil.matching import Pair, matched
 from counterfoil.reader import Reader
-from counterfoil.sides import MOST, Difference, Side, name_of, values_of
-from counterfoil.stepdiff import step_differences
-from counterfoil.valuediff import MISSING, Change, changes
 
 __all__ = ["Comparison", "Difference", "Side", "compare"]
 

@@ -13,11 +13,11 @@ from typing import Final
 from counterfoil import keys
 from counterfoil.checks import LogCheck
 from counterfoil.choosing import is_live, lock_log, unlock
-from counterfoil.damage import Copy
 from counterfoil.errors import CounterfoilError
-from counterfoil.identifying import Known
-from counterfoil.mending import Patched, assemble, claims, expected, read_copy
-from counterfoil.replacing import Planned
+from counterfoil.scrub.damage import Copy
+from counterfoil.scrub.identifying import Known
+from counterfoil.scrub.mending import Patched, assemble, claims, expected, read_copy
+from counterfoil.scrub.replacing import Planned
 from counterfoil.stores import FolderStore
 from counterfoil.verification import Examined
 

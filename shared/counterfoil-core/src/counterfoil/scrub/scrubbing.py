@@ -19,10 +19,10 @@ from counterfoil import keys
 from counterfoil.bundles.store import BundleStore
 from counterfoil.errors import ConfigError, StoreError
 from counterfoil.findings import Finding
-from counterfoil.locating import Damage, locate, unlocated
 from counterfoil.reader import read
-from counterfoil.repairing import Mender
-from counterfoil.replacing import Planned, replace_files, staging
+from counterfoil.scrub.locating import Damage, locate, unlocated
+from counterfoil.scrub.repairing import Mender
+from counterfoil.scrub.replacing import Planned, replace_files, staging
 from counterfoil.stores import FolderStore
 from counterfoil.stores.folder import GITIGNORE
 from counterfoil.verification import Examined, Judging, settled, verify

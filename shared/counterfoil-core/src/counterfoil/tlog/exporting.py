@@ -21,11 +21,11 @@ from typing import Final, NoReturn
 from counterfoil import keys, notes
 from counterfoil.bundles.store import BundleStore
 from counterfoil.entries import CheckpointSeen, Entry
-from counterfoil.entrytexts import entry_texts
 from counterfoil.errors import ConfigError, CounterfoilError, LogError, StoreError
 from counterfoil.log import LogScan
 from counterfoil.stores import FolderStore
-from counterfoil.tiles import TileWriter
+from counterfoil.tlog.entrytexts import entry_texts
+from counterfoil.tlog.tiles import TileWriter
 
 __all__ = ["CHECKPOINT", "Exported", "check_source", "export_log"]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from counterfoil.sides import MOST, Difference, Side, name_of, values_of
-from counterfoil.valuediff import MISSING, Change, changes
+from counterfoil.diff.sides import MOST, Difference, Side, name_of, values_of
+from counterfoil.diff.valuediff import MISSING, Change, changes
 from counterfoil.views import CallView
 
 __all__ = ["step_differences"]

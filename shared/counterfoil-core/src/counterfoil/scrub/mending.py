@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any, BinaryIO, Final
 
 from counterfoil import segments
-from counterfoil.damage import Copy, Part
 from counterfoil.errors import CounterfoilError
+from counterfoil.scrub.damage import Copy, Part
 from counterfoil.stores import FolderStore
 
 __all__ = ["Patched", "Proposal", "Whole", "assemble", "claims", "expected", "read_copy"]

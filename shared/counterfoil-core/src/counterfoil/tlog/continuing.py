@@ -10,10 +10,10 @@ from typing import Any
 
 from counterfoil import notes, tree
 from counterfoil.checks import LogCheck
-from counterfoil.entrytexts import entry_texts
 from counterfoil.errors import CounterfoilError, LogError, NoteError
 from counterfoil.findings import Finding, Verdict
 from counterfoil.stores import FolderStore
+from counterfoil.tlog.entrytexts import entry_texts
 
 __all__ = ["Continuation", "continues", "parse_checkpoint", "prove"]
 

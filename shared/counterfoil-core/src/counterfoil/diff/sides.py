@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from counterfoil import canonical, records, tree
+from counterfoil.diff.valuediff import MISSING, Change
 from counterfoil.digest import Reference
 from counterfoil.errors import CounterfoilError, LogError
 from counterfoil.log import Entry
 from counterfoil.reader import Reader
-from counterfoil.valuediff import MISSING, Change
 from counterfoil.views import CallView, join, run_of
 
 __all__ = ["MOST", "Difference", "Side", "name_of", "values_of"]

@@ -1,0 +1,1 @@
+"""Compares two runs, step by step and value by value."""

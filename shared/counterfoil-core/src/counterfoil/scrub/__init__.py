@@ -1,0 +1,1 @@
+"""Finds bit rot in evidence and mends it from mirrors that are proven equal."""
