@@ -150,7 +150,9 @@ def examine(
         found.extend(check.findings)
         notes.extend(check.notes)
         checks[check.name] = check
-        outcomes[check.name] = Outcome(check.name, check.origin, check.checkpoints, check.cites)
+        outcomes[check.name] = Outcome(
+            check.name, check.origin, check.checkpoints, check.cites, check.statements.is_blind
+        )
         for key, count in check.counts.items():
             out.counts[key] += count
     out.counts["logs"] = len(names)
