@@ -293,6 +293,8 @@ class LogCheck:
 
     def _remembered(self) -> None:
         """The head this machine remembers; elsewhere only a checkpoint held by somebody else shows a cut tail."""
+        if self.statements.is_blind:
+            return
         head = self._heads.get(self.statements.origin) if self.statements.origin else self._by_name()
         if head is None:
             there = self._by_name()
@@ -316,8 +318,6 @@ class LogCheck:
                 f"the log ends at entry {self.scan.covered}, this machine remembers {head.size}",
                 hint="entries were cut off or an older copy was put back: restore the newest copy",
             )
-        elif self.statements.is_blind:
-            return
         elif self.checkpoints.get(head.size) != head.root and not self.findings.has("broken"):
             self.say("CF-VERIFY-053", self.name, "the log is not the one this machine remembers")
 
