@@ -2,7 +2,7 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { sha256 } from "./bytes.mjs";
-import { dumps, loads } from "./canonical.mjs";
+import { dumps, isObject, loads } from "./canonical.mjs";
 import { Envelope } from "./dsse.mjs";
 import { CounterfoilError, attempt } from "./errors.mjs";
 import { PublicKey } from "./keys.mjs";
@@ -52,6 +52,7 @@ const policyShape = object(
   {
     previous: hex64,
     edges: list(edgeShape, 0, 4096),
+    ext: isObject,
     roots: list(name, 0, 1024),
     limits: object({}, { maxDepth: count(0, 64), ttlMs: count(1) }),
     time: object({}, { skewMs: count(0, 86_400_000) }),

@@ -23,6 +23,9 @@ const parent = object({ digest: hex64, rel: relation });
 export const isParent = parent;
 const sender = object({ actor: name, key: hex64 });
 
+/** What a later writer says more: passed over. */
+const ext = isObject;
+
 const taint = that(list(text(64), 0, 16), isSorted);
 const authority = object(
   { allow: that(list(isCapability, 1, 64), isSorted), expires: count(), maxDepth: count(0, 64) },
@@ -58,6 +61,7 @@ const handoff = object(
     authority,
     call: short,
     expires: count(),
+    ext,
     nonce: hex(32),
     own: head,
     parentSet: object({ count: count(1), sha256: hex64, size: count(1) }),
@@ -78,10 +82,10 @@ const receipt = object(
     sender,
     checks: list(name),
   },
-  { nonce: hex(32), own: head, policy: hex64, reason: name, run: short, seen: list(head, 0, 16) },
+  { ext, nonce: hex(32), own: head, policy: hex64, reason: name, run: short, seen: list(head, 0, 16) },
 );
 
-const binding = object({ actor: name, key: hex64, spki: text(256, 0), origin: name, issued: count() });
+const binding = object({ actor: name, key: hex64, spki: text(256, 0), origin: name, issued: count() }, { ext });
 
 /** Predicates by type: their shape, and whether a subject is what the predicate is about. @type {Record<string, Kind>} */
 const KINDS = {

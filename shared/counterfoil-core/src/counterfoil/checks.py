@@ -8,18 +8,18 @@ from typing import Any, Final
 
 from counterfoil import canonical, keys, notes
 from counterfoil.choosing import is_live
-from counterfoil.digest import Reference, is_reference
+from counterfoil.digest import Reference, is_reference, looks_like_reference
 from counterfoil.entries import BlobSeen, CheckpointSeen, Entry, Event, NoteBehind, Problem, place
 from counterfoil.errors import CounterfoilError
 from counterfoil.findings import Finding, Findings, Verdict
 from counterfoil.log import LogScan
 from counterfoil.record_checks import RecordCheck
 from counterfoil.statement_checks import UNKNOWN, StatementCheck
-from counterfoil.stored import Stored
+from counterfoil.stored import RECORD, STATEMENT, Stored
 from counterfoil.stores import FolderStore
 from counterfoil.trust_checks import Heads, Shared
 
-__all__ = ["OWN", "LogCheck"]
+__all__ = ["OWN", "LogCheck", "is_list_of_citations"]
 
 _CUT: Final = "a process was killed, or the end was cut: compare with a checkpoint held elsewhere"
 
@@ -67,7 +67,7 @@ class LogCheck:
         self.cites: list[tuple[str, bytes]] = []
         self._behind: list[NoteBehind] = []
         self._torn: Problem | None = None
-        self._unended = 0
+        self._unended: set[str] = set()
 
     @property
     def origin(self) -> str:
@@ -99,6 +99,7 @@ class LogCheck:
         elif event.torn:
             self._torn = event
         else:
+            self.statements.blind |= event.unknown
             self.say(event.code, event.where, event.message)
 
     def finish(self) -> None:
@@ -118,8 +119,9 @@ class LogCheck:
         self.stored.clear()
 
     def ask(self, code: str, at: str, message: str, digest: object) -> None:
-        """Say that a digest is no record's or statement's before."""
-        if type(digest) is not str or not self.stored.knows(digest):
+        """Say that a digest is no statement's (011), or no record's or statement's, before."""
+        least = STATEMENT if code == "CF-VERIFY-011" else RECORD
+        if type(digest) is not str or not self.stored.knows(digest, least=least):
             self.say(code, at, message)
 
     # -- entries ------------------------------------------------------------------------------------------------------
@@ -146,7 +148,7 @@ class LogCheck:
                 )
             else:
                 count = context.get("count", 1)
-                self.counts["losses"] += count if type(count) is int else 1
+                self.counts["losses"] += count if type(count) is int and count > 0 else 1
                 self.say(
                     "CF-VERIFY-021",
                     at,
@@ -204,15 +206,17 @@ class LogCheck:
 
     def _cites(self, listed: object, at: str) -> None:
         """Note the other logs' checkpoints that a session cites, in its record or by one list it references."""
-        apart = is_reference(listed)
+        apart = looks_like_reference(listed)
         if apart:
             try:
                 listed = canonical.loads(self.stored.read(Reference.from_dict(listed)))
-            except CounterfoilError as exc:
-                self.say(exc.code, at, f"the list of other logs cannot be read: {exc.message}")
+            except CounterfoilError:
+                listed = None
+            if not is_list_of_citations(listed):
+                self.say("CF-CANON-011", at, "the list of other logs cannot be read")
                 return
         for one in listed if type(listed) is list else []:
-            if type(one) is dict and type(one.get("log")) is str and is_reference(one.get("note")):
+            if _is_citation(one) and is_reference(one.get("note")):
                 ref = Reference.from_dict(one["note"])
                 if self.stored.there(ref):
                     self.cites.append((one["log"], self.stored.read(ref)))
@@ -224,6 +228,8 @@ class LogCheck:
     def _checkpoint(self, seen: CheckpointSeen) -> None:
         at = f"{self.name} checkpoint at entry {seen.size}"
         if not self._vkey:
+            if self.statements.is_blind:
+                return
             self.say("CF-VERIFY-030", at, "a checkpoint before the session that names its key")
             return
         try:
@@ -264,9 +270,10 @@ class LogCheck:
 
     def _left_open(self, where: str) -> None:
         """A clean stop ends every call: one that is open after its writer is gone was cut off."""
-        count = len(self.records.open)
-        found, self._unended = count - self._unended, count
-        if found > 0:
+        told = [call for call in self.records.open if call not in self._unended]
+        self._unended.update(told)
+        found = len(told)
+        if found:
             message = "1 call was never ended" if found == 1 else f"{found} calls were never ended"
             self.say("CF-VERIFY-025", where, message, verdict="incomplete", hint=_CUT)
 
@@ -286,6 +293,8 @@ class LogCheck:
 
     def _remembered(self) -> None:
         """The head this machine remembers; elsewhere only a checkpoint held by somebody else shows a cut tail."""
+        if self.statements.is_blind:
+            return
         head = self._heads.get(self.statements.origin) if self.statements.origin else self._by_name()
         if head is None:
             there = self._by_name()
@@ -327,3 +336,12 @@ class LogCheck:
         if not hint and verdict == "broken":
             hint = "do not rely on what follows: compare with another copy of this evidence"
         self.findings.add(Finding(code, where, message, hint, verdict))
+
+
+def is_list_of_citations(listed: object) -> bool:
+    """Whether a list of other logs' checkpoints that stands apart can be read as one."""
+    return type(listed) is list and all(map(_is_citation, listed))
+
+
+def _is_citation(one: Any) -> bool:
+    return type(one) is dict and type(one.get("log")) is str

@@ -39,6 +39,7 @@ __all__ = [
     "fold_nodes",
     "is_commitment",
     "is_reference",
+    "looks_like_reference",
     "references_in",
     "sha256_hex",
 ]
@@ -95,6 +96,11 @@ def is_reference(value: object) -> bool:
         and value["size"] >= 0
         and type(value["media"]) is str
     )
+
+
+def looks_like_reference(value: object) -> bool:
+    """Whether ``value`` has the members of a reference, whatever is in them: then it has to be one."""
+    return type(value) is dict and value.keys() == _FIELDS
 
 
 def is_commitment(value: object) -> bool:

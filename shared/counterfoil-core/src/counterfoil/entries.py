@@ -26,6 +26,7 @@ __all__ = [
     "entry_bytes",
     "place",
     "read_entry",
+    "same",
 ]
 
 ZERO: Final = "0" * 64
@@ -94,6 +95,17 @@ class Problem:
 
 
 Event = Entry | BlobSeen | CheckpointSeen | NoteBehind | Problem
+
+
+def same(value: object, other: object) -> bool:
+    """Whether two JSON values are one: to Python true is 1, and false 0."""
+    if type(value) is not type(other):
+        return False
+    if isinstance(value, dict) and isinstance(other, dict):
+        return value.keys() == other.keys() and all(same(one, other[name]) for name, one in value.items())
+    if isinstance(value, list) and isinstance(other, list):
+        return len(value) == len(other) and all(map(same, value, other))
+    return value == other
 
 
 def place(entry: Entry) -> str:

@@ -16,12 +16,13 @@ __all__ = ["Outcome", "absent", "cited", "copied", "foreign"]
 
 
 class Outcome(NamedTuple):
-    """What of a log concerns the others: its checkpoints (size to root), and the notes of others it cites."""
+    """What of a log concerns the others: its checkpoints (size to root), unless it is blind to them, and the notes it cites."""
 
     name: str
     origin: str
     checkpoints: dict[int, str]
     seen: list[tuple[str, bytes]]
+    blind: bool = False
 
 
 def cited(one: Outcome, everything: Mapping[str, Outcome], *, partial: bool) -> Iterator[Finding]:
@@ -37,9 +38,11 @@ def cited(one: Outcome, everything: Mapping[str, Outcome], *, partial: bool) -> 
                 )
             continue
         try:
-            checkpoint = notes.Checkpoint.parse(notes.Note.parse(note).text)
+            checkpoint = notes.in_one_form(notes.Note.parse(note))
         except CounterfoilError as exc:
             yield Finding(exc.code, name, exc.message, "the citing log was not written by Counterfoil")
+            continue
+        if everything[name].blind:
             continue
         if everything[name].checkpoints.get(checkpoint.size) != checkpoint.root.hex():
             yield Finding(

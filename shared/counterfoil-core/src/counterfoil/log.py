@@ -56,7 +56,8 @@ class LogScan(SegmentScan):
 
     def plan(self) -> list[Step]:
         """How to read each segment; all but the first segments of the log are looked into for that."""
-        numbers = self.store.segments(self.log)
+        # What has a segment's name and is no file holds nothing; that it is there is told of the folder.
+        numbers = [at for at in self.store.segments(self.log) if self.store.is_segment(self.log, at)]
         openings = self._openings(numbers)
         recovered = self._recoveries(openings)
         # A stop while a segment is begun leaves one without an opening: the one before it is still the last.

@@ -25,6 +25,7 @@ __all__ = [
     "Checkpoint",
     "Note",
     "NoteSignature",
+    "in_one_form",
     "parse_own_checkpoint",
     "sign_note",
     "vkey",
@@ -201,9 +202,22 @@ def parse_own_checkpoint(data: bytes, vkey: str) -> Checkpoint:
     if len(note.signatures) != 1:
         _refuse("021", "a log's own checkpoint has one signature", hint=_DAMAGED)
     note.verify((vkey,))
+    return in_one_form(note)
+
+
+def in_one_form(note: Note) -> Checkpoint:
+    """Checkpoint of a note as a log holds it: no extensions, one signature, under the origin's name.
+
+    Raises:
+        NoteError: CF-NOTE-020: no checkpoint; CF-NOTE-021: another form.
+    """
     checkpoint = Checkpoint.parse(note.text)
-    if checkpoint.extensions or checkpoint.origin != note.signatures[0].name:
-        _refuse("021", "a log's own checkpoint has no extensions and is signed as its origin", hint=_DAMAGED)
+    if (
+        len(note.signatures) != 1
+        or checkpoint.extensions
+        or checkpoint.origin != note.signatures[0].name
+    ):
+        _refuse("021", "a log's checkpoint has no extensions, one signature, made as its origin", hint=_DAMAGED)
     return checkpoint
 
 

@@ -16,7 +16,7 @@ from counterfoil.digest import sha256_hex
 from counterfoil.errors import CounterfoilError, KeyringError, StatementError, TrustError
 from counterfoil.keys import PublicKey
 from counterfoil.patterns import is_actor_pattern, is_capability
-from counterfoil.predicates import Depth, Hex64, PlainDigest, Strict, Text, in_order
+from counterfoil.predicates import Depth, Ext, Hex64, PlainDigest, Strict, Text, in_order
 
 __all__ = [
     "KIND",
@@ -105,6 +105,7 @@ class Content(Strict):
     keys: Annotated[list[Key], Field(min_length=1, max_length=1024)]
     agents: Annotated[list[Agent], Field(min_length=1, max_length=1024)]
     edges: Annotated[list[Edge], Field(max_length=4096)] | None = None
+    ext: Ext | None = None
     roots: Annotated[list[Text], Field(max_length=1024)] | None = None
     limits: Limits | None = None
     time: Clock | None = None

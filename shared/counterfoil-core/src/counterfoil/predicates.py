@@ -6,7 +6,7 @@ Source: ``shared/spec/statement.md``, ``shared/spec/trust.md`` (authority, taint
 from __future__ import annotations
 
 import itertools
-from typing import Annotated, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
 
@@ -17,6 +17,7 @@ __all__ = [
     "Authority",
     "Binding",
     "Depth",
+    "Ext",
     "Handoff",
     "Head",
     "Hex64",
@@ -124,6 +125,8 @@ class Authority(Strict):
     grant: Hex64 | None = Field(default=None, alias="from")
 
 
+Ext = dict[str, Any]
+"""What a later writer says more; a reader passes over it, and nothing in it grants or restricts anything."""
 Heads = Annotated[list[Head], Field(max_length=16)]
 
 
@@ -181,6 +184,7 @@ class Handoff(Strict):
     authority: Authority | None = None
     call: Annotated[str, StringConstraints(max_length=64)] | None = None
     expires: Annotated[int, Field(ge=0)] | None = None
+    ext: Ext | None = None
     nonce: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{32}$")] | None = None
     own: Head | None = None
     parentSet: ParentSet | None = None
@@ -200,6 +204,7 @@ class Receipt(Strict):
     issued: Annotated[int, Field(ge=0)]
     sender: Sender
     checks: list[Text]
+    ext: Ext | None = None
     nonce: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{32}$")] | None = None
     own: Head | None = None
     policy: Hex64 | None = None
@@ -216,3 +221,4 @@ class Binding(Strict):
     spki: Annotated[str, StringConstraints(max_length=256)]
     origin: Text
     issued: Annotated[int, Field(ge=0)]
+    ext: Ext | None = None

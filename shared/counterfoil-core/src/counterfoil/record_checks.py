@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from counterfoil import records
 from counterfoil.before import Before, NotAlone
 from counterfoil.digest import is_reference
-from counterfoil.entries import Entry, place
+from counterfoil.entries import Entry, place, same
 from counterfoil.shapes import Part, need_of
 from counterfoil.stored import Stored
 
@@ -58,7 +58,7 @@ class RecordCheck:
         """Judge one record."""
         has = self._stored.has
         for ref in entry.cited:
-            if not has(Part(bytes.fromhex(ref[0]), ref[1], need_of(ref[2]))):
+            if not ref[0] or not has(Part(bytes.fromhex(ref[0]), ref[1], need_of(ref[2]))):
                 message = f"{entry.op}: stored bytes it cites are missing or no such value ({ref[0][:12]})"
                 self._say("CF-VERIFY-010", place(entry), message)
         if not entry.plain or len(entry.body_bytes) > records.MAX_RECORD:
@@ -107,7 +107,7 @@ class RecordCheck:
             totals = content.get("totals")
             if type(totals) is dict:
                 counted = {"ended": self.ended.pop(run, 0), "started": self.started.pop(run, 0)}
-                if totals != counted and not self._were(run, totals, counted):
+                if not same(totals, counted) and not self._were(run, totals, counted):
                     message = f"the run had {totals}, the log holds {counted}"
                     self._say("CF-VERIFY-023", place(entry), message, verdict="incomplete")
                 if self._before is not None and run not in self.totalled:

@@ -102,7 +102,10 @@ def fits(data: bytes, body: dict[str, Any]) -> bool:
 
 
 def look(value: Any) -> tuple[list[tuple[str, int, str]], bool, bool]:
-    """What is looked for in a record, in one walk: references (SHA-256, size, media; each once), a null, a float."""
+    """What is looked for in a record, in one walk: references (SHA-256, size, media; each once), a null, a float.
+
+    What has the members of a reference and is none is one without a SHA-256.
+    """
     found: list[tuple[str, int, str]] = []
     nulls = floats = False
     stack: list[Any] = [value]
@@ -110,8 +113,14 @@ def look(value: Any) -> tuple[list[tuple[str, int, str]], bool, bool]:
     while stack:
         node = pop()
         if type(node) is dict:
-            if len(node) == 3 and "sha256" in node and is_reference(node):
-                found.append((node["sha256"], node["size"], node["media"]))
+            if len(node) == 3 and "sha256" in node and "size" in node and "media" in node:
+                if is_reference(node):
+                    found.append((node["sha256"], node["size"], node["media"]))
+                    continue
+                # It stands where a reference would, and nothing can be there under it.
+                found.append(("", -1, canonical.dumps(node).decode()))
+                _, inner_nulls, inner_floats = look(list(node.values()))
+                nulls, floats = nulls or inner_nulls, floats or inner_floats
                 continue
             node = node.values()
         elif type(node) is not list:

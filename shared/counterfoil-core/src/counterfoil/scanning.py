@@ -23,6 +23,7 @@ from counterfoil.entries import (
     NoteBehind,
     Problem,
     read_entry,
+    same,
 )
 from counterfoil.errors import CounterfoilError, LogError, StoreError
 from counterfoil.stores import FolderStore
@@ -138,19 +139,14 @@ class SegmentScan:
                         start_of_stream = chunk.start
                     self.clean = False
                     alone = segments.stands_alone(chunk)
-                    listed = segments.items(chunk, where=where)
-                    if awaiting is not None and not (alone and chunk.data[0] == segments.NOTE):
-                        yield self.problem(
-                            "CF-LOG-014", f"{where} byte {chunk.start}", "no note after `stored`"
-                        )
+                    bounds = segments.bounds_of(chunk, where=where)
+                    noted = bool(bounds) and max(bounds)[0] == segments.NOTE
+                    if noted != (awaiting is not None) or (noted and not alone):
+                        wrong = "a note out of place" if noted else "no note after `stored`"
+                        yield self.problem("CF-LOG-014", f"{where} byte {chunk.start}", wrong)
                         return
-                    for position, item in enumerate(listed):
-                        if item.kind == segments.NOTE:
-                            if awaiting is None:
-                                yield self.problem(
-                                    "CF-LOG-014", f"{where} byte {chunk.start}", "a note out of place"
-                                )
-                                return
+                    for position, item in enumerate(segments.items_at(chunk, bounds)):
+                        if awaiting is not None and item.kind == segments.NOTE:
                             self.last_note, self.covered, self.clean = item.data, self.index, True
                             self.noted = number
                             yield CheckpointSeen(
@@ -170,12 +166,9 @@ class SegmentScan:
                                 return
                             continue
                         if outcome.op == "stored":
-                            awaiting = alone and outcome.body["content"] == {
-                                "offset": chunk.start,
-                                "op": "stored",
-                                "segment": number,
-                                "sha256": hasher.hexdigest(),
-                            }
+                            awaiting = alone and _is_stored(
+                                outcome.body, chunk.start, number, hasher.hexdigest()
+                            )
                     self.good = chunk.end
             except segments.TornChunk as exc:
                 self.clean = False
@@ -197,7 +190,13 @@ class SegmentScan:
         return found is not None and not segments.has_hole(file, offset, found[0])
 
     def _check_recovered(self, number: int, recovered: dict[str, Any], where: str) -> Problem | None:
-        if recovered.keys() != {"good", "segment", "sha256", "size"} or type(recovered["good"]) is not int:
+        good, told = recovered.get("good"), recovered.get("size")
+        if (
+            recovered.keys() != {"good", "segment", "sha256", "size"}
+            or type(good) is not int
+            or good < 0
+            or type(told) is not int
+        ):
             return self.problem("CF-LOG-015", where, "the recovery entry of this segment is malformed")
         hasher = hashlib.sha256()
         with self.store.open_segment(self.log, number) as file:
@@ -228,7 +227,7 @@ class SegmentScan:
             return Problem(exc.code, at, exc.message, unknown=True)
         op = entry.op
         if not opened:
-            if op not in OPENERS or entry.body["context"].get("tree") != self._peaks():
+            if op not in OPENERS or not same(entry.body["context"].get("tree"), self._peaks()):
                 return self.problem(
                     "CF-LOG-018",
                     f"{where} entry {self.index}",
@@ -273,3 +272,8 @@ class SegmentScan:
         """A fault that ends the reading of the log."""
         self.broken = True
         return Problem(code, where, message)
+
+
+def _is_stored(body: dict[str, Any], offset: int, segment: int, sha256: str) -> bool:
+    content = {"offset": offset, "op": "stored", "segment": segment, "sha256": sha256}
+    return same(body["content"], content) and not body["context"]

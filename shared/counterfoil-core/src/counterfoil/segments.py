@@ -34,9 +34,11 @@ __all__ = [
     "Compressor",
     "Item",
     "TornChunk",
+    "bounds_of",
     "has_hole",
     "is_note",
     "items",
+    "items_at",
     "notes_from",
     "pack_item",
     "raw_chunk",
@@ -170,6 +172,8 @@ def read_chunks(
                 stream = zstandard.ZstdDecompressor().decompressobj()
             if stream is None:
                 raise TornChunk("a stream has no beginning", offset=offset, where=where)
+            if not _whole_blocks(stored, first=form == ZSTD_FIRST):
+                raise TornChunk("a chunk does not end where a block does", offset=offset, where=where)
             data = _inflate(stream, stored, raw_length, offset, where)
         yield Chunk(offset, stop, form, data)
         if hasher is not None:
@@ -183,6 +187,32 @@ def _size(file: BinaryIO) -> int:
     size = file.seek(0, 2)
     file.seek(at)
     return size
+
+
+_MAGIC: Final = b"\x28\xb5\x2f\xfd"
+_RLE: Final = 1
+_NO_BLOCK: Final = 3
+
+
+def _whole_blocks(stored: bytes, *, first: bool) -> bool:
+    """Whether stored bytes are whole blocks of an unended frame, behind its header if they are its first.
+
+    The decompressor keeps what it cannot use yet, and would take blocks that are cut anywhere (RFC 8878, 3.1.1.2).
+    """
+    at, size = 0, len(stored)
+    if first:
+        if stored[:4] != _MAGIC or size < 5:
+            return False
+        flags = stored[4]
+        single = flags >> 5 & 1
+        at = 5 + (not single) + (0, 1, 2, 4)[flags & 3] + (single, 2, 4, 8)[flags >> 6]
+    while at + 3 <= size:
+        word = stored[at] | stored[at + 1] << 8 | stored[at + 2] << 16
+        kind = word >> 1 & 3
+        if word & 1 or kind == _NO_BLOCK:
+            return False
+        at += 3 + (1 if kind == _RLE else word >> 3)
+    return at == size
 
 
 def _inflate(stream: Any, stored: bytes, raw_length: int, offset: int, where: str) -> bytes:
@@ -245,6 +275,17 @@ def items(chunk: Chunk, *, where: str) -> Iterator[Item]:
 
     A chunk of nothing but empty items would stand for very many, so their number has a limit.
     """
+    return items_at(chunk, bounds_of(chunk, where=where))
+
+
+def items_at(chunk: Chunk, bounds: list[tuple[int, int, int]]) -> Iterator[Item]:
+    """The same, where their bounds are known."""
+    data = chunk.data
+    return (Item(kind, data[begin:end]) for kind, begin, end in bounds)
+
+
+def bounds_of(chunk: Chunk, *, where: str) -> list[tuple[int, int, int]]:
+    """Kind, begin and end of the items of a chunk; raises LogError (CF-LOG-011) when they do not fill it exactly."""
     data, size = chunk.data, len(chunk.data)
     unpack, header = _ITEM.unpack_from, _ITEM.size
     bounds: list[tuple[int, int, int]] = []
@@ -262,7 +303,7 @@ def items(chunk: Chunk, *, where: str) -> Iterator[Item]:
                 f"more than {MAX_ITEMS} items", code="CF-LOG-011", where=f"{where} byte {chunk.start}"
             )
         bounds.append((kind, begin, offset))
-    return (Item(kind, data[begin:end]) for kind, begin, end in bounds)
+    return bounds
 
 
 def stands_alone(chunk: Chunk) -> bool:

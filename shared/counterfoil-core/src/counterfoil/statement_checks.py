@@ -13,7 +13,7 @@ from counterfoil.digest import MEDIA_JSON, Reference
 from counterfoil.dsse import Envelope
 from counterfoil.errors import CounterfoilError
 from counterfoil.log import Entry
-from counterfoil.stored import Stored
+from counterfoil.stored import HANDOFF, STATEMENT, Stored
 from counterfoil.trust_checks import Lineage, Said, Shared, judge
 
 __all__ = ["UNKNOWN", "StatementCheck"]
@@ -39,6 +39,7 @@ class StatementCheck:
         self.origin = ""
         self.identity: keys.PublicKey | None = None
         self.handoffs = 0
+        self.blind = False
         self._stored = stored
         self._keyring = keyring
         self._checkpoints = checkpoints
@@ -49,6 +50,11 @@ class StatementCheck:
         self._lineage = Lineage()
         self._payloads: dict[str, Reference] = {}
         self._begun = False
+
+    @property
+    def is_blind(self) -> bool:
+        """Whether the session that would name the identity may be of a later version, which nobody here can read."""
+        return self.blind and self.identity is None
 
     def new_session(self) -> None:
         """Actors are bound anew in every session."""
@@ -78,8 +84,8 @@ class StatementCheck:
         except CounterfoilError as exc:
             self._unverified(entry, at, exc)
             return
-        self._stored.add(statement.digest)
         predicate = statement.predicate
+        self._stored.add(statement.digest, _kind(predicate))
         if isinstance(predicate, statements.Binding):
             self._binding(predicate, signers, at)
         elif predicate.sender.key not in signers:
@@ -101,8 +107,12 @@ class StatementCheck:
         found: Iterator[Said] = iter(())
         if isinstance(predicate, statements.Handoff):
             key = None if self.identity is None else self.identity.keyid
-            ours = predicate.proof == "recorded" or predicate.sender.key == key
-            found = self._lineage.check(predicate, ours=ours)
+            ours = (
+                predicate.proof == "recorded"
+                or predicate.sender.key == key
+                or predicate.sender.key in self._bound
+            )
+            found = self._lineage.check(predicate, self._parents(predicate) if ours else ())
         if self._shared.policy is not None and self.identity is not None:
             rules = judge(self._shared.policy, predicate, signers, self.identity.keyid)
             found = itertools.chain(found, rules)
@@ -120,9 +130,9 @@ class StatementCheck:
         except CounterfoilError as inner:
             self._say(inner.code, at, inner.message)
             return
-        self._stored.add(statement.digest)
-        self._lineage.add(statement)
         predicate = statement.predicate
+        self._stored.add(statement.digest, _kind(predicate))
+        self._lineage.add(statement)
         theirs = isinstance(predicate, statements.Receipt) or (
             isinstance(predicate, statements.Handoff) and predicate.proof == "countersigned"
         )
@@ -143,9 +153,17 @@ class StatementCheck:
                 hint="get the fingerprint from its owner, then: counterfoil keys pin FINGERPRINT",
             )
             return
-        self._say(exc.code, at, exc.message)
+        if not (self.is_blind and exc.code == "CF-DSSE-010"):
+            self._say(exc.code, at, exc.message)
+
+    def _parents(self, handoff: statements.Handoff) -> Iterator[statements.Parent]:
+        yield from handoff.parents
+        if handoff.parentSet is not None:
+            yield from self._listed(handoff.parentSet) or ()
 
     def _binding(self, binding: statements.Binding, signers: list[str], at: str) -> None:
+        if self.is_blind:
+            return
         try:
             public = keys.PublicKey.from_spki(base64.b64decode(binding.spki, validate=True))
         except (CounterfoilError, binascii.Error, ValueError):
@@ -165,12 +183,12 @@ class StatementCheck:
             self._payloads[digest] = payload  # a grant's payload is elsewhere; what is accepted is here
         elif not self._stored.there(payload):
             self._say("CF-VERIFY-046", at, "the payload of a handoff is not in this log")
-        if handoff.proof == "recorded" or ours:
+        if (handoff.proof == "recorded" and not self.is_blind) or ours:
             self._own(handoff, at, "a handoff")
         if handoff.proof != "recorded":
             return
         bound = self._bound.get(handoff.sender.key)
-        if bound is None or bound[0] != handoff.sender.actor:
+        if not self.is_blind and (bound is None or bound[0] != handoff.sender.actor):
             self._say("CF-VERIFY-044", at, "a handoff is signed by a key bound to another actor")
         for parent in handoff.parents:
             if not self._stored.knows(parent.digest):
@@ -197,7 +215,7 @@ class StatementCheck:
             self._own(receipt, at, "a receipt")
         if receipt.status != "accepted":
             return
-        if not self._stored.knows(receipt.handoff):
+        if not self._stored.knows(receipt.handoff, least=HANDOFF):
             self._say("CF-VERIFY-048", at, "a receipt accepts a handoff that is not in this log")
         elif receipt.handoff in self._receipts:
             self._say("CF-VERIFY-048", at, "a handoff was accepted twice")
@@ -207,15 +225,26 @@ class StatementCheck:
             self._say("CF-VERIFY-046", at, "the payload of a handoff is not in this log")
 
     def _parents_there(self, listed: statements.ParentSet) -> bool:
-        if not self._stored.there(Reference(listed.sha256, listed.size, MEDIA_JSON)):
-            return False
+        parents = self._listed(listed)
+        return (
+            parents is not None
+            and len(parents) == listed.count
+            and all(self._stored.knows(parent.digest) for parent in parents)
+        )
+
+    def _listed(self, listed: statements.ParentSet) -> list[statements.Parent] | None:
+        """The parents in a list that stands apart, None where it is not there or is none."""
+        reference = Reference(listed.sha256, listed.size, MEDIA_JSON)
+        if not self._stored.there(reference):
+            return None
         try:
-            parents = statements.parse_parents(
-                self._stored.read(Reference(listed.sha256, listed.size, MEDIA_JSON))
-            )
+            return statements.parse_parents(self._stored.read(reference))
         except CounterfoilError:
-            return False
-        return len(parents) == listed.count and all(self._stored.knows(parent.digest) for parent in parents)
+            return None
+
+
+def _kind(predicate: statements.Predicate) -> int:
+    return HANDOFF if isinstance(predicate, statements.Handoff) else STATEMENT
 
 
 class _Ring:

@@ -13,7 +13,12 @@ from counterfoil.packed import ROW, Digests
 from counterfoil.shapes import ANY, FOLD, TEXT, VALUE, Part, is_text, need_of, parts_of, shape_of
 from counterfoil.stores import FolderStore
 
-__all__ = ["Stored"]
+__all__ = ["HANDOFF", "RECORD", "STATEMENT", "Stored"]
+
+RECORD: Final = 0
+"""What a digest is of; what comes later here is the more special."""
+STATEMENT: Final = 1
+HANDOFF: Final = 2
 
 _LACKING_MAX: Final = 256
 """Lacking parts remembered of one composite; one that lacks more is never taken for whole."""
@@ -193,19 +198,22 @@ class Stored:
 
     # -- records and statements ---------------------------------------------------------------------------------------
 
-    def knows(self, digest: str) -> bool:
-        """Whether a record or statement of this digest has passed by."""
+    def knows(self, digest: str, *, least: int = RECORD) -> bool:
+        """Whether a record or statement of this digest has passed by; with ``least`` a statement, or a handoff."""
         # `fromhex` alone would take spaces and capitals too, which no writer and no other reader takes.
-        return _DIGEST.fullmatch(digest) is not None and bytes.fromhex(digest) in self._known
+        if _DIGEST.fullmatch(digest) is None:
+            return False
+        found = self._known.get(bytes.fromhex(digest))
+        return found is not None and found >= least
 
-    def add(self, digest: str) -> None:
-        """Note a statement's digest."""
-        self.add_raw(bytes.fromhex(digest))
+    def add(self, digest: str, kind: int = RECORD) -> None:
+        """Note what has a digest: RECORD, STATEMENT or HANDOFF."""
+        self.add_raw(bytes.fromhex(digest), kind)
 
-    def add_raw(self, digest: bytes) -> None:
-        """Note a record's or statement's digest (32 bytes)."""
+    def add_raw(self, digest: bytes, kind: int = RECORD) -> None:
+        """Note a digest (32 bytes) of a record or statement."""
         if digest not in self._known:
-            self._known.add(digest)
+            self._known.add(digest, kind)
             if self._before is not None:
                 self.known_rows += digest
 

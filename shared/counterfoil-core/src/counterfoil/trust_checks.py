@@ -5,7 +5,7 @@ Source: ``shared/spec/trust.md``.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -53,16 +53,16 @@ class Lineage:
         if handoff.taint:
             self._taints[bytes.fromhex(statement.digest)] = tuple(handoff.taint)
 
-    def check(self, handoff: statements.Handoff, *, ours: bool) -> Iterator[Said]:
-        """Whether a handoff gives no more than it was given, and ours hides no taint of what it follows from."""
+    def check(self, handoff: statements.Handoff, parents: Iterable[statements.Parent]) -> Iterator[Said]:
+        """Whether a handoff gives no more than it was given, and hides no taint of these parents."""
         if handoff.authority is not None and handoff.authority.grant is not None:
             why = why_not(handoff, self._grants.get(bytes.fromhex(handoff.authority.grant)))
             if why is not None:
                 message = f"a handoff gives authority that its sender does not have: {why}"
                 yield "CF-TRUST-040", message, "broken", "do not act on it"
-        if self._taints and ours:
+        if self._taints:
             own = set(handoff.taint or ())
-            for parent in handoff.parents:
+            for parent in parents:
                 if not own.issuperset(self._taints.get(bytes.fromhex(parent.digest), ())):
                     message = "a handoff drops a taint of what it follows from"
                     yield "CF-TRUST-041", message, "broken", "do not rely on it"

@@ -17,7 +17,7 @@ from counterfoil.bundles.store import BundleStore
 from counterfoil.bundles.verifying import verify_bundle
 from counterfoil.checks import LogCheck
 from counterfoil.dsse import Check
-from counterfoil.errors import CounterfoilError, StoreError
+from counterfoil.errors import CounterfoilError, KeyringError, StoreError
 from counterfoil.evidence_checks import Outcome
 from counterfoil.findings import EXIT_CODES, Finding, Findings, Verdict, Verification
 from counterfoil.log import Entry, LogScan, Problem
@@ -95,6 +95,12 @@ class Judging:
         found = trust.read(policy)
         try:
             self.policy = trust.load(found, keyring=self.ring)
+        except KeyringError as exc:
+            # Which policy was believed before is not known, whatever is wrong with the home.
+            message = f"this machine cannot tell which policy was believed before: {exc.message} ({exc.code})"
+            self.doubts.append(
+                Finding("CF-KEYS-008", exc.where or "", message, exc.hint or "", "cannot-tell")
+            )
         except CounterfoilError as exc:
             self.doubts.append(_finding(exc, "cannot-tell"))
         else:
@@ -150,7 +156,9 @@ def examine(
         found.extend(check.findings)
         notes.extend(check.notes)
         checks[check.name] = check
-        outcomes[check.name] = Outcome(check.name, check.origin, check.checkpoints, check.cites)
+        outcomes[check.name] = Outcome(
+            check.name, check.origin, check.checkpoints, check.cites, check.statements.is_blind
+        )
         for key, count in check.counts.items():
             out.counts[key] += count
     out.counts["logs"] = len(names)

@@ -151,7 +151,7 @@ def heads_of(entry: Entry, read: Read) -> Iterator[CitedHead]:
         if entry.op == "session":
             for _, _, note in _seen(entry, read):
                 try:
-                    checkpoint = notes.Checkpoint.parse(notes.Note.parse(read(note)).text)
+                    checkpoint = notes.in_one_form(notes.Note.parse(read(note)))
                 except CounterfoilError:
                     continue
                 yield checkpoint.origin, checkpoint.size, checkpoint.root.hex(), False

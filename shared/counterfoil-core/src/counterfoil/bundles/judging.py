@@ -10,12 +10,13 @@ from counterfoil import canonical, keys, records
 from counterfoil.bundles.facts import Facts, heads_of, references_of
 from counterfoil.bundles.opened import Opened
 from counterfoil.bundles.parts import BlobGraph
-from counterfoil.digest import Reference, is_reference, references_in, sha256_hex
-from counterfoil.entries import BlobSeen, Entry
+from counterfoil.checks import is_list_of_citations
+from counterfoil.digest import Reference, looks_like_reference, references_in, sha256_hex
+from counterfoil.entries import BlobSeen, Entry, same
 from counterfoil.errors import CounterfoilError
 from counterfoil.findings import Finding, Verdict
 from counterfoil.statement_checks import UNKNOWN, StatementCheck
-from counterfoil.stored import Stored
+from counterfoil.stored import HANDOFF, RECORD, STATEMENT, Stored
 from counterfoil.trust_checks import Shared
 
 __all__ = ["Judge"]
@@ -23,6 +24,9 @@ __all__ = ["Judge"]
 _ANOTHER: Final = "do not rely on it: compare with the evidence it was cut from"
 _NEWER: Final = "read this bundle with a newer Counterfoil"
 _CUT: Final = "a process was killed, or the run was going on when the bundle was cut"
+
+
+_KINDS: Final = {"handoff": HANDOFF, "receipt": STATEMENT, "binding": STATEMENT}
 
 
 class Judge:
@@ -75,7 +79,7 @@ class Judge:
             elif facts.wanted:
                 self._entry(facts)
             elif facts.digest:
-                self._held.add(facts.digest.hex())
+                self._held.add(facts.digest.hex(), _KINDS.get(facts.kind, RECORD))
         self._end()
         self.counts["handoffs"] = self._statements.handoffs
         return self._findings
@@ -102,9 +106,9 @@ class Judge:
 
     def _record(self, entry: Entry, facts: Facts, at: str) -> None:
         content, context = entry.body["content"], entry.body["context"]
-        for ref in dict.fromkeys(references_in(entry.body)):
-            if not self._held.there(ref):
-                message = f"{entry.op}: stored bytes it cites are missing ({ref.sha256[:12]})"
+        for ref in entry.cited:
+            if not ref[0] or not self._held.there(Reference(*ref)):
+                message = f"{entry.op}: stored bytes it cites are missing ({ref[0][:12]})"
                 self._say("CF-VERIFY-010", at, message)
         if not records.fits(entry.body_bytes, entry.body):
             self._say(
@@ -112,7 +116,7 @@ class Judge:
             )
         received = context.get("handoffs", [])
         for digest in received if type(received) is list else [None]:
-            if type(digest) is not str or not self._held.knows(digest):
+            if type(digest) is not str or not self._held.knows(digest, least=STATEMENT):
                 self._say("CF-VERIFY-011", at, f"{entry.op}: the handoff it received is not in this log")
         self._held.add(sha256_hex(entry.body_bytes))
         if entry.op == "session":
@@ -123,7 +127,7 @@ class Judge:
             self._say("CF-VERIFY-020", at, message, verdict="incomplete", hint=hint)
         elif entry.op == "loss":
             count = context.get("count", 1)
-            self.counts["losses"] += count if type(count) is int else 1
+            self.counts["losses"] += count if type(count) is int and count > 0 else 1
             message = f"not recorded: {content.get('name')} ({count})"
             self._say("CF-VERIFY-021", at, message, verdict="incomplete")
         elif self._run is not None and facts.run == self._run and facts.call is not None:
@@ -141,11 +145,13 @@ class Judge:
             return
         self._statements.new_session()
         listed = context.get("seen")
-        if is_reference(listed):
+        if looks_like_reference(listed):
             try:
-                canonical.loads(self._held.read(Reference.from_dict(listed)))
-            except CounterfoilError as exc:
-                self._say(exc.code, at, f"the list of other logs cannot be read: {exc.message}")
+                listed = canonical.loads(self._held.read(Reference.from_dict(listed)))
+            except CounterfoilError:
+                listed = None
+            if not is_list_of_citations(listed):
+                self._say("CF-CANON-011", at, "the list of other logs cannot be read")
                 return
         inline = set(references_in(entry.body))
         for note in dict.fromkeys(references_of(entry, self._held.read)):
@@ -166,7 +172,7 @@ class Judge:
             self._tied["ended"] += 1
             totals = content.get("totals")
             if type(totals) is dict:
-                if totals != self._tied:
+                if not same(totals, self._tied):
                     message = f"the run had {totals}, the bundle holds {self._tied}"
                     self._say("CF-VERIFY-023", at, message, verdict="incomplete")
                 self._tied = {"started": 0, "ended": 0}

@@ -91,7 +91,6 @@ class Lines(Scanner):
         while (found := self.next()) is not None:
             kind = self.kind(found)
             if kind == "entry":
-                self.take("entries")
                 entry = self._entry(found, log, walk.at, prev)
                 walk.push(tree.leaf_hash(self.data), 1)
                 prev, gap, shown = hashlib.sha256(self.data).hexdigest(), False, shown + 1
@@ -142,6 +141,7 @@ class Lines(Scanner):
     def _entry(self, value: dict[str, Any], log: Section, at: int, prev: str) -> Entry | None:
         if value.keys() != {"body", "i", "prev"} or not is_count(value["i"]) or not is_hex(value["prev"]):
             self.refuse("003", "a line has not the members of an entry")
+        self.take("entries")
         if len(self.data) > MAX_ENTRY:
             self.refuse("010", "an entry is too long")
         if value["i"] != at or at >= log.size:

@@ -15,7 +15,6 @@ __all__ = ["ANOTHER", "Scanner", "is_count", "is_hex"]
 
 _HEX64: Final = re.compile(r"[0-9a-f]{64}")
 _MAX_DEPTH: Final = 64
-_ENTRY: Final = b'{"body":'
 ANOTHER: Final = "the bundle was changed: get another copy of it"
 
 
@@ -64,7 +63,7 @@ class Scanner:
 
     def kind(self, value: dict[str, Any]) -> str:
         """Of which kind a line is, empty for none: entries stand as they are, the others name theirs."""
-        if self.data.startswith(_ENTRY):
+        if "body" in value:
             return "entry"
         kind = value.get("kind")
         return kind if type(kind) is str and kind != "entry" else ""

@@ -40,6 +40,11 @@ class Patched(FolderStore):
         """Segment numbers, those of replaced segments included."""
         return sorted({*super().segments(log), *(number for name, number in self._files if name == log)})
 
+    def is_segment(self, log: str, number: int) -> bool:
+        """Whether a segment, or what would replace it, is a regular file."""
+        path = self._files.get((log, number))
+        return super().is_segment(log, number) if path is None else path.is_file()
+
     def open_segment(self, log: str, number: int) -> BinaryIO:
         """A segment, or what would replace it, opened for reading."""
         path = self._files.get((log, number))

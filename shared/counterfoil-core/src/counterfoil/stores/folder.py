@@ -97,6 +97,10 @@ class FolderStore:
         """Relative name of a segment, as findings tell it."""
         return f"{log}/{number:08d}.seg"
 
+    def is_segment(self, log: str, number: int) -> bool:
+        """Whether what has a segment's name is a regular file."""
+        return _is(self.root / self.segment_name(log, number), stat.S_IFREG)
+
     def open_segment(self, log: str, number: int) -> BinaryIO:
         """A segment opened for reading."""
         path = self.root / self.segment_name(log, number)
