@@ -204,10 +204,9 @@ class Stored:
 
     def add_raw(self, digest: bytes) -> None:
         """Note a record's or statement's digest (32 bytes)."""
-        if digest not in self._known:
-            self._known.add(digest)
-            if self._before is not None:
-                self.known_rows += digest
+        self._known.add(digest)  # a digest again is the same: nobody asks how many there are
+        if self._before is not None:
+            self.known_rows += digest
 
     # -- parts of a log -----------------------------------------------------------------------------------------------
 
