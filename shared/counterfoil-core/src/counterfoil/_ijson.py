@@ -89,6 +89,8 @@ def _nulls_and_floats(value: object) -> tuple[bool, bool]:
         node = pop()
         for child in node.values() if type(node) is dict else node:
             kind = type(child)
+            if kind is str or kind is int:
+                continue
             if kind is dict or kind is list:
                 push(child)
             elif child is None:

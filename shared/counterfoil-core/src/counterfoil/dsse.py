@@ -10,6 +10,7 @@ Source: DSSE 1.0.2 (secure-systems-lab), in-toto Statement v1 (payload type).
 from __future__ import annotations
 
 import base64
+import binascii
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -40,9 +41,9 @@ MAX_SIGNATURES: Final = 4
 MAX_KEYID: Final = 128
 MAX_SPKI: Final = 256
 _MAX_DEPTH: Final = 16
+_PAE_HEAD: Final = b"DSSEv1 %d %b " % (len(PAYLOAD_TYPE), PAYLOAD_TYPE.encode())
 _KEYID: Final = re.compile(r"[\x21-\x7e]{1,128}")
 _HEX_KEYID: Final = re.compile(r"[0-9a-f]{64}")
-_URL_SAFE: Final = re.compile(r"[-_]")
 _URL_ALPHABET: Final = str.maketrans("-_", "+/")
 
 
@@ -169,16 +170,11 @@ class Envelope:
         if verified:
             return verified
         if named:
-            _refuse(
-                "011", "the signature does not verify", where=self.digest, hint="the envelope was changed"
-            )
+            hint = "the envelope was changed"
+            _refuse("011", "the signature does not verify", where=self.digest, hint=hint)
         names = ", ".join(signature.keyid for signature in self.signatures)
-        _refuse(
-            "010",
-            "no known key signed the envelope",
-            where=names,
-            hint="get the signer's fingerprint from its owner: counterfoil keys pin FINGERPRINT",
-        )
+        hint = "get the signer's fingerprint from its owner: counterfoil keys pin FINGERPRINT"
+        _refuse("010", "no known key signed the envelope", where=names, hint=hint)
 
     def to_dict(self) -> dict[str, Any]:
         """The members of the normalised form, standard base64."""
@@ -198,14 +194,14 @@ class Envelope:
         What was decoded has one spelling in each alphabet, so only alphabet, members and order are left to look at.
         """
         listed = content.get("signatures")
-        if len(content) != 3 or type(listed) is not list or _URL_SAFE.search(content["payload"]):
+        if len(content) != 3 or type(listed) is not list or not _is_standard(content["payload"]):
             return False
         keyids = []
         for one in listed:
             spki = one.get("spki")
-            if len(one) != (2 if spki is None else 3) or _URL_SAFE.search(one["sig"]):
+            if len(one) != (2 if spki is None else 3) or not _is_standard(one["sig"]):
                 return False
-            if spki is not None and _URL_SAFE.search(spki):
+            if spki is not None and not _is_standard(spki):
                 return False
             keyids.append(one["keyid"])
         return keyids == sorted(keyids)
@@ -239,6 +235,8 @@ class Envelope:
 
 def pae(payload_type: str, payload: bytes) -> bytes:
     """The bytes a DSSE signature covers: type and payload, each behind its length."""
+    if payload_type is PAYLOAD_TYPE:
+        return b"%b%d %b" % (_PAE_HEAD, len(payload), payload)
     kind = payload_type.encode("utf-8")
     return b"DSSEv1 %d %b %d %b" % (len(kind), kind, len(payload), payload)
 
@@ -264,28 +262,27 @@ def _parse_signatures(entries: Any) -> list[Signature]:
         _refuse("005", f"an envelope has 1 to {MAX_SIGNATURES} signatures")
     signatures: dict[str, Signature] = {}
     for number, entry in enumerate(entries):
-        where = f"signatures/{number}"
         keyid = entry.get("keyid") if isinstance(entry, Mapping) else None
         sig = entry.get("sig") if isinstance(entry, Mapping) else None
         if type(keyid) is not str or type(sig) is not str or not _KEYID.fullmatch(keyid):
-            _refuse(
-                "005", "a signature has a keyid of 1 to 128 printable ASCII characters and sig", where=where
-            )
+            what = "a signature has a keyid of 1 to 128 printable ASCII characters and sig"
+            _refuse("005", what, where=f"signatures/{number}")
         if keyid in signatures:
-            _refuse("005", "a keyid occurs twice", where=where)
+            _refuse("005", "a keyid occurs twice", where=f"signatures/{number}")
         if len(sig) > MAX_ENVELOPE:
             _refuse_size()
-        signatures[keyid] = Signature(keyid, _decode(sig, f"{where}/sig"), _carried_key(entry, where))
+        decoded = _decode(sig, "signatures/{}/sig", number)
+        signatures[keyid] = Signature(keyid, decoded, _carried_key(entry, number))
     return list(signatures.values())
 
 
-def _carried_key(entry: Mapping[str, Any], where: str) -> bytes | None:
+def _carried_key(entry: Mapping[str, Any], number: int) -> bytes | None:
     spki = entry.get("spki")
     if spki is None:
         return None
     if type(spki) is not str or len(spki) > MAX_SPKI:
-        _refuse("005", "a carried public key is a short base64 text", where=f"{where}/spki")
-    return _decode(spki, f"{where}/spki")
+        _refuse("005", "a carried public key is a short base64 text", where=f"signatures/{number}/spki")
+    return _decode(spki, "signatures/{}/spki", number)
 
 
 def _key_of(keyring: KeySource, signature: Signature) -> PublicKey | None:
@@ -307,18 +304,23 @@ def _encode(data: bytes) -> str:
     return base64.b64encode(data).decode("ascii")
 
 
-def _decode(text: str, where: str) -> bytes:
+def _decode(text: str, where: str, number: int = 0) -> bytes:
     # Either alphabet, never both in one text; padded, and spelled in the one way that writes back the same.
     standard = text
-    if "-" in text or "_" in text:
+    if not _is_standard(text):
         standard = "" if "+" in text or "/" in text else text.translate(_URL_ALPHABET)
     try:
-        data = base64.b64decode(standard, validate=True)
+        data = binascii.a2b_base64(standard, strict_mode=True)
+        same = binascii.b2a_base64(data, newline=False) == standard.encode("ascii")
     except ValueError:
-        data = b""
-    if not data or _encode(data) != standard:
-        _refuse("004", "not strict base64", where=where)
+        data, same = b"", False
+    if not data or not same:
+        _refuse("004", "not strict base64", where=where.format(number))
     return data
+
+
+def _is_standard(text: str) -> bool:
+    return "-" not in text and "_" not in text
 
 
 def _decode_url(text: str) -> bytes:

@@ -49,7 +49,7 @@ class Digests:
         return None if at < 0 else int(_NUMBER.unpack_from(self._table, at + 32)[0]) ^ _USED
 
     def add(self, digest: bytes, number: int = 0) -> None:
-        """Add a digest that is not in the set."""
+        """Add a digest that is not in the set (or is, where nobody asks for the length)."""
         self._size += 1
         self._recent[digest] = number
         if len(self._recent) > _RECENT:

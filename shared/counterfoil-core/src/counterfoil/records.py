@@ -127,6 +127,8 @@ def look(value: Any) -> tuple[list[tuple[str, int, str]], bool, bool]:
             node = (node,)
         for child in node:
             kind = type(child)
+            if kind is str or kind is int:
+                continue
             if kind is dict or kind is list:
                 push(child)
             elif child is None:

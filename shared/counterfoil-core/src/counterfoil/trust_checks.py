@@ -42,6 +42,10 @@ class Lineage:
         self._grants: dict[bytes, Grant] = {}
         self._taints: dict[bytes, tuple[str, ...]] = {}
 
+    def __bool__(self) -> bool:
+        """Whether there are taints that others might drop."""
+        return bool(self._taints)
+
     def add(self, statement: statements.Statement) -> None:
         """Note a handoff that others may cite."""
         handoff = statement.predicate
