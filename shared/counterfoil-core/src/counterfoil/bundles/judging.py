@@ -9,12 +9,13 @@ from typing import Any, Final
 from counterfoil import canonical, keys, records
 from counterfoil.bundles.facts import Facts, heads_of, references_of
 from counterfoil.bundles.opened import Opened
-from counterfoil.bundles.parts import BlobGraph
+from counterfoil.bundles.parts import BlobGraph, part_from
 from counterfoil.checks import is_list_of_citations
 from counterfoil.digest import Reference, looks_like_reference, references_in, sha256_hex
 from counterfoil.entries import BlobSeen, Entry, same
 from counterfoil.errors import CounterfoilError
 from counterfoil.findings import Finding, Verdict
+from counterfoil.shapes import Part
 from counterfoil.statement_checks import UNKNOWN, StatementCheck
 from counterfoil.stored import HANDOFF, RECORD, STATEMENT, Stored
 from counterfoil.trust_checks import Shared
@@ -225,6 +226,10 @@ class Held(Stored):
     def there(self, ref: Reference) -> bool:
         """Whether the bytes under a reference, and all that a composite cites, are in the bundle."""
         return self._graph.there(ref)
+
+    def has(self, part: Part) -> bool:
+        """The same of a part."""
+        return self._graph.holds(part_from(part))
 
     def read(self, ref: Reference) -> bytes:
         """Bytes of a list or note, empty where they are not in the bundle."""

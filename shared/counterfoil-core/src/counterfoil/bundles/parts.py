@@ -7,10 +7,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
+from counterfoil import shapes
 from counterfoil.digest import MEDIA_FOLD, MEDIA_JSON, MEDIA_TEXT, Reference
 from counterfoil.shapes import NODE_END, REFERENCE, Shape, shape_of
 
-__all__ = ["BlobGraph", "Finder", "Held", "Part", "part_of"]
+__all__ = ["BlobGraph", "Finder", "Held", "Part", "part_from", "part_of"]
 
 PLAIN: Final = 0
 AS_VALUE: Final = 1
@@ -34,6 +35,14 @@ def part_of(ref: Reference) -> Part:
 
 def _form(media: str) -> int:
     return _FORMS.get(media, PLAIN)
+
+
+_CITED: Final = {shapes.TEXT: AS_TEXT, shapes.VALUE: AS_VALUE, shapes.FOLD: AS_FOLD}
+
+
+def part_from(cited: shapes.Part) -> Part:
+    """A part as the checks of a log name it."""
+    return cited.digest, cited.size, _CITED.get(cited.need, PLAIN)
 
 
 _FORMS: Final = {MEDIA_JSON: AS_VALUE, MEDIA_FOLD: AS_FOLD, MEDIA_TEXT: AS_TEXT}
@@ -133,7 +142,10 @@ class BlobGraph:
 
     def there(self, ref: Reference) -> bool:
         """Whether the bytes under a reference, and all that a composite cites, are there."""
-        first = part_of(ref)
+        return self.holds(part_of(ref))
+
+    def holds(self, first: Part) -> bool:
+        """The same of a part."""
         if not self._fits(first):
             return False
         stack = [first]  # message lists are chains of any length: no recursion
