@@ -234,6 +234,7 @@ class Appender:
         context, blobs = self._opening()
         context = {
             **context,
+            "closes": True,
             "origin": self.origin,
             "spki": base64.b64encode(self.identity.spki).decode(),
         }

@@ -196,6 +196,8 @@ class Writer(Appender):
             if time.monotonic() < retry_at and not closing and not self._waiters:
                 continue  # a failing disk is asked once a second, or when somebody waits for it
             self._tell_losses()
+            if closing and (self._session_done or self._items):
+                self._tell_end()
             due = uncovered_since is not None and time.monotonic() >= uncovered_since + DELAY
             entries = sum(item[0] == ENTRY for item in self._items)
             full = self._index + entries - self._covered >= EVERY or self._offset >= appending.SEGMENT_SIZE
@@ -254,6 +256,12 @@ class Writer(Appender):
                 body = records.build(content, {"at": records.now(), "count": number})
                 self._items.append((ENTRY, body))
                 self._written -= len(body)  # nobody put it in
+
+    def _tell_end(self) -> None:
+        """The last record of a session that was closed: without it nobody knows what came after its last checkpoint."""
+        body = records.build({"op": "closed", "phase": "point"}, {"at": records.now()})
+        self._items.append((ENTRY, body))
+        self._written -= len(body)  # nobody put it in
 
     def _drain(self) -> None:
         """Count what is left when nothing more is written."""
