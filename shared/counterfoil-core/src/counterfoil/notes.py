@@ -212,12 +212,10 @@ def in_one_form(note: Note) -> Checkpoint:
         NoteError: CF-NOTE-020: no checkpoint; CF-NOTE-021: another form.
     """
     checkpoint = Checkpoint.parse(note.text)
-    if (
-        len(note.signatures) != 1
-        or checkpoint.extensions
-        or checkpoint.origin != note.signatures[0].name
-    ):
-        _refuse("021", "a log's checkpoint has no extensions, one signature, made as its origin", hint=_DAMAGED)
+    if len(note.signatures) != 1 or checkpoint.extensions or checkpoint.origin != note.signatures[0].name:
+        _refuse(
+            "021", "a log's checkpoint has no extensions, one signature, made as its origin", hint=_DAMAGED
+        )
     return checkpoint
 
 
