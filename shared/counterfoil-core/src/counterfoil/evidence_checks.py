@@ -16,7 +16,7 @@ __all__ = ["Outcome", "absent", "cited", "copied", "foreign"]
 
 
 class Outcome(NamedTuple):
-    """What of a log concerns the others: its checkpoints (size to root), unless it is blind to them, and the notes it cites."""
+    """What of a log concerns the others: checkpoints (size to root) unless it is blind to them, and cited notes."""
 
     name: str
     origin: str
