@@ -12,6 +12,7 @@ from making.log_complete import accepted, received
 from making.log_statements import bound, handoff
 from making.log_trust import message
 from making.logs import ACTOR, IDENTITY, OTHER, RUN, STRANGER, Log
+from making.trust_cases import policy
 
 _POINT: Final = {"name": "n", "op": "custom", "phase": "point"}
 
@@ -178,6 +179,16 @@ def _statements() -> Iterator[Case]:
     parents = [{"digest": message(log, taint=["web"]), "rel": "data"}]
     message(log, by=ACTOR, actor="team", parents=parents)
     yield broken("a taint dropped by an actor that countersigns", ending(log), "CF-TRUST-041")
+
+    log = bound()
+    message(log, by=ACTOR, actor="team")
+    yield broken(
+        "a key of an actor that countersigns, and that the policy does not name",
+        ending(log),
+        "CF-TRUST-050",
+        keyring=("identity+", "peer"),
+        policy=policy(),
+    )
 
     log = bound(ext={"more": {"rules": [1, True, "x"]}})
     handoff(log, ext={"authority": {"allow": ["*"]}, "taint": ["web"]})
