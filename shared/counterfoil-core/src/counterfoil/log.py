@@ -168,6 +168,8 @@ class LogScan(SegmentScan):
             self.tree = tree.Tree.from_peaks(state["size"], [bytes.fromhex(peak) for peak in state["peaks"]])
         except (AssertionError, KeyError, TypeError, ValueError, CounterfoilError):
             return False
+        if type(state["size"]) is not int:  # what is told is compared with this later, and must not be itself
+            return False
         self.index = opening.index
         where = self.store.segment_name(self.log, opening.segment)
         with self.store.open_segment(self.log, opening.segment) as file:
