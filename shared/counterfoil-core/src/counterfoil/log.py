@@ -164,7 +164,8 @@ class LogScan(SegmentScan):
         """Take index, previous digest and tree from a segment's first entry, which a checkpoint must cover later."""
         state = opening.body["context"].get("tree") if records.is_record(opening.body) else None
         try:
-            assert isinstance(state, dict) and type(state["size"]) is int
+            assert isinstance(state, dict)
+            assert type(state["size"]) is int
             self.tree = tree.Tree.from_peaks(state["size"], [bytes.fromhex(peak) for peak in state["peaks"]])
         except (AssertionError, KeyError, TypeError, ValueError, CounterfoilError):
             return False
