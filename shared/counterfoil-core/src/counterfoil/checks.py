@@ -9,7 +9,7 @@ from typing import Any, Final
 from counterfoil import canonical, keys, notes
 from counterfoil.choosing import is_live
 from counterfoil.digest import Reference, is_reference, looks_like_reference
-from counterfoil.entries import BlobSeen, CheckpointSeen, Entry, Event, NoteBehind, Problem, place
+from counterfoil.entries import OWN, BlobSeen, CheckpointSeen, Entry, Event, NoteBehind, Problem, place
 from counterfoil.errors import CounterfoilError
 from counterfoil.findings import Finding, Findings, Verdict
 from counterfoil.log import LogScan
@@ -19,13 +19,9 @@ from counterfoil.stored import RECORD, STATEMENT, Stored
 from counterfoil.stores import FolderStore
 from counterfoil.trust_checks import Heads, Shared
 
-__all__ = ["OWN", "LogCheck", "is_list_of_citations"]
+__all__ = ["LogCheck", "is_list_of_citations"]
 
 _CUT: Final = "a process was killed, or the end was cut: compare with a checkpoint held elsewhere"
-
-
-OWN: Final = frozenset({"session", "recovered", "loss", "closed"})
-"""Operations of the log's own that say something about it."""
 
 
 class LogCheck:

@@ -17,6 +17,7 @@ from counterfoil.errors import CanonicalError
 __all__ = [
     "MAX_ENTRY",
     "OPENERS",
+    "OWN",
     "ZERO",
     "BlobSeen",
     "CheckpointSeen",
@@ -36,6 +37,8 @@ ZERO: Final = "0" * 64
 MAX_ENTRY: Final = 65_535
 """Bytes of an entry: what an entry bundle of C2SP tlog-tiles can hold; the largest envelope fits."""
 OPENERS: Final = frozenset({"session", "segment", "recovered"})
+OWN: Final = frozenset({"session", "recovered", "loss", "closed"})
+"""Operations of the log's own that say something about it."""
 
 
 class Entry(NamedTuple):
