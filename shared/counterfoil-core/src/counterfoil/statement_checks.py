@@ -45,7 +45,6 @@ class StatementCheck:
         self._checkpoints = checkpoints
         self._say = say
         self._bound: dict[str, tuple[str, keys.PublicKey]] = {}
-        self._receipts: set[str] = set()
         self._shared = shared
         self._lineage = Lineage()
         self._payloads: dict[str, Reference] = {}
@@ -216,11 +215,12 @@ class StatementCheck:
             self._own(receipt, at, "a receipt")
         if receipt.status != "accepted":
             return
+        taken = (bytes.fromhex(receipt.sender.key), bytes.fromhex(receipt.handoff))
         if not self._stored.knows(receipt.handoff, least=HANDOFF):
             self._say("CF-VERIFY-048", at, "a receipt accepts a handoff that is not in this log")
-        elif receipt.handoff in self._receipts:
+        elif taken in self._shared.accepted:
             self._say("CF-VERIFY-048", at, "a handoff was accepted twice")
-        self._receipts.add(receipt.handoff)
+        self._shared.accepted.add(taken)
         payload = self._payloads.pop(receipt.handoff, None)
         if payload is not None and not self._stored.there(payload):
             self._say("CF-VERIFY-046", at, "the payload of a handoff is not in this log")
