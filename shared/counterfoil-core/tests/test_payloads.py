@@ -64,7 +64,9 @@ def test_what_is_held_whole_has_a_plain_digest(payload: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "payload", [test_every_tag_is_whole_or_is_not, Plain, object(), ValueError("x")], ids=repr
+    "payload",
+    [test_every_tag_is_whole_or_is_not, Plain, object(), ValueError("x")],
+    ids=["function", "class", "object", "exception"],
 )
 def test_what_is_only_named_has_none(payload: Any) -> None:
     assert payloads.plain_digest(payload) is None
