@@ -12,8 +12,10 @@ export const ITEM_HEADER = 5;
 export const ENTRY = 1;
 export const BLOB = 2;
 export const NOTE = 3;
-const MOST = 2 ** 30;
-const MOST_ITEMS = 1_048_576;
+const MOST = 320 * 2 ** 20;
+const MOST_ITEMS = 65_536;
+/** Raw bytes that a chunk may hold by byte of the file. */
+const EXPANSION = 1_024;
 
 const TABLE = Uint32Array.from({ length: 256 }, (_, n) => {
   let c = n;
@@ -85,7 +87,8 @@ export class ChunkReader {
     const form = header[0];
     const length = header.readUInt32LE(4);
     const size = header.readUInt32LE(8);
-    const wrong = form > 2 || header.readUIntLE(1, 3) !== 0 || length > MOST || size > MOST;
+    const large = Math.max(length, size) > MOST || size > EXPANSION * (HEADER + length);
+    const wrong = form > 2 || header.readUIntLE(1, 3) !== 0 || large;
     if (wrong || (form === 0 && length !== size)) throw torn("a chunk's header is malformed");
     const end = start + HEADER + length;
     if (end > this.end) throw torn("the file ends inside a chunk");
@@ -117,10 +120,11 @@ export class ChunkReader {
 
 /**
  * The items of a chunk, which they must fill exactly.
- * @param {Buffer} raw
+ * @param {Chunk} chunk
  * @returns {Item[]}
  */
-export function splitItems(raw) {
+export function splitItems({ raw, start, end }) {
+  const most = Math.min(MOST_ITEMS, end - start);
   const items = [];
   const bad = new CounterfoilError("CF-LOG-011", "a chunk is not filled by whole items");
   for (let at = 0; at < raw.length;) {
@@ -128,7 +132,7 @@ export function splitItems(raw) {
     const kind = raw[at];
     const end = at + ITEM_HEADER + raw.readUInt32LE(at + 1);
     if (kind < ENTRY || kind > NOTE || end > raw.length) throw bad;
-    if (items.length === MOST_ITEMS) throw bad;
+    if (items.length === most) throw bad;
     items.push({ kind, bytes: raw.subarray(at + ITEM_HEADER, end) });
     at = end;
   }
