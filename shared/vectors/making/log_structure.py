@@ -67,7 +67,7 @@ def chunk_cases() -> Iterator[Case]:
     )
 
     log = small()
-    log.blob(b"x" * 30_000)
+    log.blob(b"x" * 20_000)
     yield Case("a blob whose blocks repeat one byte", ending(log).evidence(), "intact", [])
 
     log = small()
