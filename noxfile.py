@@ -85,6 +85,7 @@ PROJECTS = sorted([path.parent for path in ROOT.glob("*/*/pyproject.toml")])
 SOURCES = sorted(
     str(path.relative_to(ROOT)) for project in PROJECTS for path in project.glob("src/*counterfoil*")
 )
+_QUICK = "not slow and not long"
 UNIT = ["shared", "packages", "examples"]
 
 
@@ -202,7 +203,7 @@ def tests(session: nox.Session) -> None:
     """Unit tests of the core, the packages and the examples; arguments go to pytest."""
     # A file's tests stay in one process, in order; named tests run in this one, where a debugger works.
     spread = [] if session.posargs else ["-n", "auto", "--dist", "loadfile"]
-    _prepared(session, "dev", "test").run("pytest", "-m", "not slow", *spread, *(session.posargs or UNIT))
+    _prepared(session, "dev", "test").run("pytest", "-m", _QUICK, *spread, *(session.posargs or UNIT))
 
 
 @shared
@@ -223,21 +224,29 @@ def demo(session: nox.Session) -> None:
 @shared
 def integrations(session: nox.Session) -> None:
     """By journey: real frameworks, real sockets, real processes; arguments go to pytest."""
-    chosen = "not slow and not wheels and not interop and not verifier and not tradingagents"
+    chosen = f"{_QUICK} and not wheels and not interop and not verifier and not tradingagents"
     paths = session.posargs or ["integrations-tests"]
     _prepared(session, "frameworks", "integrations").run("pytest", "-m", chosen, *paths)
 
 
 @shared
 def slow(session: nox.Session) -> None:
-    """Every test marked slow."""
+    """Every test marked slow: a quarter of an hour."""
+    _marked(session, "slow")
+
+
+@shared
+def long(session: nox.Session) -> None:
+    """Every test marked long, exhaustive or by the million: more than an hour."""
+    _marked(session, "long")
+
+
+def _marked(session: nox.Session, mark: str) -> None:
     files = [path for folder in (*UNIT, "integrations-tests") for path in (ROOT / folder).rglob("test_*.py")]
-    marked = sorted(str(path) for path in files if "pytest.mark.slow" in path.read_text(encoding="utf-8"))
-    if not marked:
-        session.log("No test is marked slow.")
-        return
+    chosen = sorted(str(path) for path in files if f"pytest.mark.{mark}" in path.read_text(encoding="utf-8"))
     frameworks = _prepared(session, "frameworks", "integrations")
-    frameworks.run("pytest", "-m", "slow and not tradingagents", *(session.posargs or marked))
+    spread = [] if session.posargs else ["-n", "auto", "--dist", "load"]
+    frameworks.run("pytest", "-m", f"{mark} and not tradingagents", *spread, *(session.posargs or chosen))
 
 
 @shared
@@ -306,7 +315,7 @@ def floors(session: nox.Session) -> None:
     declared = [*project["dependencies"], *project["optional-dependencies"]["cli"]]
     lowest = [requirement.replace(">=", "==") for requirement in declared]
     session.install("--quiet", *lowest, *_requirements("pytest"), "-e", str(core))
-    session.run("pytest", "-m", "not slow", *(session.posargs or [str(core / "tests")]))
+    session.run("pytest", "-m", _QUICK, *(session.posargs or [str(core / "tests")]))
 
 
 @nox.session

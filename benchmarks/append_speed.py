@@ -2,11 +2,13 @@
 
     python benchmarks/append_speed.py [--events 20000] [--rounds 5] [--json FILE]
 
-Both get the same events (a record of some 400 bytes, every fourth with a new text of some KB) from one caller through a
-queue, commit what arrived within 5 ms (256 events at most) and sync it. SQLite stores rows and values, compressed one
-by one (zstd 3), under a rowid with a unique index of digests. The writer does more: chain, tree, streams of zstd 3,
-checkpoints, signatures. Bytes are compared with the same items compressed as the writer compresses them and nothing
-around. Puts are timed at 1,000 events a second, against a bare put into a queue that a thread empties.
+Both get the same events (a record of some 400 bytes, every fourth with a new text of some KB) from one caller through
+a queue, commit what arrived within 5 ms (1,024 events at most) and sync it. SQLite stores records and values under a
+rowid with a unique index of digests, in three ways: values compressed one by one (zstd 3) and records as they are;
+both compressed; and, of a workload whose values are compressed already, everything as it is. The writer does the same
+in all three: chain, tree, streams of zstd 3, checkpoints, signatures. Bytes are compared with the same items
+compressed as the writer compresses them and nothing around. Puts are timed at 1,000 events a second, against a bare
+put into a queue that a thread empties.
 """
 
 from __future__ import annotations
@@ -40,18 +42,24 @@ _WORDS = (
 ).split()
 
 
-def workload(count: int) -> list[Event]:
-    """Records of calls; every fourth brings a new text."""
+def workload(count: int, *, packed: bool = False) -> list[Event]:
+    """Records of calls; every fourth brings a new text, or (``packed``) a compressed one."""
     chance = random.Random(7)
+    zstd = zstandard.ZstdCompressor(level=segments.LEVEL)
     out: list[Event] = []
     ref: dict[str, Any] = {}
     for number in range(count):
         blobs = []
         if number % 4 == 0:
             text = f"{number}: {' '.join(chance.choices(_WORDS, k=chance.randrange(60, 900)))}".encode()
+            text = zstd.compress(text) if packed else text
             sha256 = hashlib.sha256(text).hexdigest()
             blobs.append((sha256, text))
-            ref = {"media": digest.MEDIA_TEXT, "sha256": sha256, "size": len(text)}
+            ref = {
+                "media": digest.MEDIA_BYTES if packed else digest.MEDIA_TEXT,
+                "sha256": sha256,
+                "size": len(text),
+            }
         content = {
             "actor": "team/writer",
             "address": f"step:writer@{number}",
@@ -139,7 +147,9 @@ class _Queued:
 
 
 class Sqlite(_Queued):
-    """SQLite in WAL mode with synchronous=FULL."""
+    """SQLite in WAL mode with synchronous=FULL; values are compressed one by one."""
+
+    values, records = True, False
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir(parents=True)
@@ -154,11 +164,14 @@ class Sqlite(_Queued):
 
     def _commit(self, group: list[Event]) -> None:
         blobs = [
-            (bytes.fromhex(name), self._zstd.compress(data)) for _, listed in group for name, data in listed
+            (bytes.fromhex(name), self._zstd.compress(data) if self.values else data)
+            for _, listed in group
+            for name, data in listed
         ]
+        rows = [(self._zstd.compress(body) if self.records else body,) for body, _ in group]
         self._file.execute("BEGIN IMMEDIATE")
         self._file.executemany("INSERT OR IGNORE INTO blob (digest, data) VALUES (?, ?)", blobs)
-        self._file.executemany("INSERT INTO record (data) VALUES (?)", [(body,) for body, _ in group])
+        self._file.executemany("INSERT INTO record (data) VALUES (?)", rows)
         self._file.execute("COMMIT")
 
     def close(self) -> int:
@@ -166,6 +179,18 @@ class Sqlite(_Queued):
         self._file.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         self._file.close()
         return sum(path.stat().st_size for path in self.folder.iterdir())
+
+
+class SqliteAll(Sqlite):
+    """Records are compressed too."""
+
+    records = True
+
+
+class SqlitePlain(Sqlite):
+    """Everything is stored as it comes."""
+
+    values = False
 
 
 class Bare(_Queued):
@@ -232,30 +257,39 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--json")
     given = parser.parse_args()
-    events = workload(given.events)
-    payload = compressed(events)
-    rates: dict[str, list[tuple[float, float, int]]] = {"writer": [], "SQLite": []}
+    events, packed = workload(given.events), workload(given.events, packed=True)
+    rows: dict[str, tuple[Callable[[Path], Any], list[Event]]] = {
+        "writer": (Ours, events),
+        "SQLite, values compressed": (Sqlite, events),
+        "SQLite, all compressed": (SqliteAll, events),
+        "writer, compressed values": (Ours, packed),
+        "SQLite, compressed values": (SqlitePlain, packed),
+    }
+    payload = {id(one): compressed(one) for one in (events, packed)}
+    rates: dict[str, list[tuple[float, float, int]]] = {name: [] for name in rows}
     times: dict[str, list[tuple[float, float]]] = {"writer": [], "queue": []}
     with tempfile.TemporaryDirectory() as place:
         os.environ["COUNTERFOIL_HOME"] = f"{place}/home"
         keys.set_home(Path(place, "home"))
         for number in range(given.rounds):
-            for name, make in (("writer", Ours), ("SQLite", Sqlite)):
+            for name, (make, listed) in rows.items():
                 os.sync()
-                rates[name].append(throughput(make, Path(place, f"{name}{number}"), events))
+                rates[name].append(throughput(make, Path(place, f"{name}{number}"), listed))
             for name, make in (("writer", Ours), ("queue", Bare)):
                 times[name].append(puts(make, Path(place, f"put-{name}{number}"), events))
-    told: dict[str, Any] = {"events": len(events), "payload": payload}
-    print(f"{len(events):,} events, {payload:,} bytes compressed")
+    told: dict[str, Any] = {"events": len(events), "payload": list(payload.values())}
+    print(f"{len(events):,} events; the writer's items compressed and nothing else: {told['payload']} bytes")
+    print(f"{'row':<27}{'events/s':>10}{'CPU us':>8}{'bytes':>12}{'of items':>10}{'writer over it':>16}")
     for name, found in rates.items():
+        listed = rows[name][1]
+        ours = rates["writer" if listed is events else "writer, compressed values"]
         rate, cpu, stored = (statistics.median(one[at] for one in found) for at in range(3))
-        told[name] = {"rate": rate, "cpu_us": cpu, "bytes": stored}
-        print(
-            f"{name:<8}{rate:>12,.0f} events/s{cpu:>8.1f} us CPU{stored:>14,.0f} bytes{stored / payload:>7.3f}x"
-        )
-    print(f"writer over SQLite: {told['writer']['rate'] / told['SQLite']['rate']:.2f}x")
-    for name, listed in times.items():
-        p50, p99 = (statistics.median(one[at] for one in listed) for at in range(2))
+        ratio = statistics.median(mine[0] / one[0] for mine, one in zip(ours, found, strict=True))
+        told[name] = {"rate": rate, "cpu_us": cpu, "bytes": stored, "writer_over": ratio}
+        share = stored / payload[id(listed)]
+        print(f"{name:<27}{rate:>10,.0f}{cpu:>8.1f}{stored:>12,.0f}{share:>10.3f}{ratio:>15.2f}x")
+    for name, taken in times.items():
+        p50, p99 = (statistics.median(one[at] for one in taken) for at in range(2))
         told[f"put {name}"] = {"p50_us": p50, "p99_us": p99}
         print(f"put, {name:<8} p50 {p50:>7.1f} us, p99 {p99:>7.1f} us")
     ratio = told["put writer"]["p99_us"] / told["put queue"]["p99_us"]

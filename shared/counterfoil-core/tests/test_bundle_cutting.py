@@ -50,7 +50,8 @@ def test_a_run_is_intact_alone_on_another_machine(lab: Any) -> None:
     lab.record(3)
     middle = runs(lab)[1]
     made = cut(lab, run=middle)
-    assert (made.kind, made.asked, made.unchanged, made.fillers) == ("run", middle, False, 0)
+    assert (made.kind, made.asked, made.unchanged) == ("run", middle, False)
+    assert made.fillers == ops(lab).count("stored")  # on a slow machine a checkpoint falls into the run
     assert made.size == (lab.root / "cut.bundle").stat().st_size
     found = elsewhere(lab, lab.root / "cut.bundle")
     assert (found.verdict, found.notes) == ("intact", [])
@@ -65,7 +66,7 @@ def test_a_run_is_intact_alone_on_another_machine(lab: Any) -> None:
     shown = {line["i"] for line in entries(lab)}
     assert {index for _, index in whole.entries} < shown
     assert ops(lab).count("session") == 1
-    assert len(shown) == len(whole.entries) + 2
+    assert len(shown) == len(whole.entries) + 2 + made.fillers
     assert (lab.root / "cut.bundle").stat().st_mode & 0o777 == 0o600
 
 

@@ -78,7 +78,7 @@ def test_keys_where_code_point_and_utf16_order_part(pair: tuple[str, str], wrap:
     assert canonical.dumps([{"x": document, "a": 1.5}]) == rfc8785.dumps([{"x": document, "a": 1.5}])
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("way", ["writing", "reading"])
 def test_a_million(way: str) -> None:
     workers, each = 2, 500_000

@@ -12,7 +12,7 @@ from counterfoil import context
 from counterfoil.ancestry import Ancestry
 
 
-def diamond(recorder: Any) -> dict[str, Any]:
+def diamond(recorder: Any, foreign: str = "f" * 64) -> dict[str, Any]:
     """root -> plan -> (left, right) -> join, with a tool call inside join and a message from outside."""
     root = recorder.start("invoke_workflow", "app", actor=("app",))
     plan = recorder.start("step", "plan", actor=("plan",), parent=root)
@@ -24,7 +24,7 @@ def diamond(recorder: Any) -> dict[str, Any]:
         actor=("right",),
         parent=root,
         parents=[("control", plan)],
-        foreign=[("data", "f" * 64)],
+        foreign=[("data", foreign)],
     )
     recorder.end(left)
     recorder.end(right)
@@ -63,7 +63,10 @@ def test_ancestry_of_a_join(lab: Any) -> None:
 
 def test_ancestry_names_what_the_log_has(lab: Any) -> None:
     recorder = lab.recorder()
-    calls = diamond(recorder)
+    other = recorder.start("invoke_workflow", "other", actor=("other",))
+    recorder.end(other)
+    # What came from outside stands in the log as well: what does not may not be cited (CF-VERIFY-045).
+    calls = diamond(recorder, foreign=other.digest)
     found = Ancestry.of(calls["tool"])
     recorder.end(calls["root"])
     recorder.close()

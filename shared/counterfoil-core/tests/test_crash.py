@@ -300,7 +300,7 @@ def test_the_power_fails_after_a_sync_did(lab: Any, nursery: Nursery) -> None:
 # -- long -------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_killed_at_every_change_while_it_recovers(lab: Any, nursery: Nursery) -> None:
     """A second process that is killed while it goes on with what a killed one left."""
     first = 0
@@ -319,7 +319,7 @@ def test_killed_at_every_change_while_it_recovers(lab: Any, nursery: Nursery) ->
     assert pairs > 500
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_killed_at_every_change_of_a_longer_recording(lab: Any, nursery: Nursery) -> None:
     code, cut = CUT, 0
     while code == CUT:
@@ -330,7 +330,7 @@ def test_killed_at_every_change_of_a_longer_recording(lab: Any, nursery: Nursery
     assert cut > 100
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_power_fails_in_many_ways(lab: Any, nursery: Nursery) -> None:
     rng = random.Random("many ways")
     trace = trace_of(nursery, {"scenario": "many runs"})

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import contextlib
 import json
+import shutil
 import subprocess
 import threading
 import time
@@ -15,7 +16,7 @@ from typing import Any
 import pytest
 
 import counterfoil
-from counterfoil import canonical, context, handoff, hooks, keys, plugins, records, statements
+from counterfoil import canonical, context, handoff, hooks, keys, plugins, policy_form, records, statements
 from counterfoil.dsse import Envelope
 from counterfoil.errors import CounterfoilError, HandoffError, HandoffRefusedError
 from counterfoil.handoff import OpenLog
@@ -418,9 +419,60 @@ def test_nonces_are_forgotten_after_their_handoff(
     assert len(list(kept.iterdir())) == 1
     receiver.close()
     real = time.time
-    monkeypatch.setattr(time, "time", lambda: real() + 3600)
+    # Not before the policy with the most patient clocks refuses it.
+    monkeypatch.setattr(time, "time", lambda: real() + policy_form.MAX_SKEW / 1000)
     receiver.accept(sender.seal("y"), "y")
+    assert len(list(kept.iterdir())) == 2
+    receiver.close()
+    monkeypatch.setattr(time, "time", lambda: real() + policy_form.MAX_SKEW / 1000 + 3600)
+    receiver.accept(sender.seal("z"), "z")
     assert len(list(kept.iterdir())) == 1
+
+
+@pytest.mark.parametrize("raced", [False, True])
+def test_what_others_of_this_identity_accept_meanwhile(
+    sides: tuple[Side, Side], raced: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Receipts tell it, between processes that hold one evidence open: whatever became of the home, or however many
+    homes hold the identity."""
+    sender, receiver = sides
+    with receiver.inside() as first, counterfoil.open(receiver.evidence, actor="receiver") as second:
+        assert first.origin != second.origin
+
+        def taken(log: OpenLog, envelope: Envelope, payload: str) -> str:
+            with receiver.inside():
+                try:
+                    counterfoil.accept(log, envelope, payload)
+                except HandoffRefusedError as exc:
+                    return exc.code
+                finally:
+                    shutil.rmtree(receiver.home / "nonces", ignore_errors=True)
+            return ""
+
+        sealed = [sender.seal(str(number)) for number in range(40)]
+        for turn, envelope in enumerate(sealed):
+            one, other = (first, second) if turn % 3 else (second, first)
+            assert taken(one, envelope, str(turn)) == ""
+            assert taken(other, envelope, str(turn)) == "CF-HANDOFF-018"
+            assert taken(one, envelope, str(turn)) == "CF-HANDOFF-018"
+        if raced:
+            # At the same moment nobody sees the other's in time; afterwards each does, and neither acts.
+            envelope, take = sender.seal("raced"), Nonces.take
+
+            def slow(self: Nonces, *arguments: Any, **more: Any) -> bool:
+                found = take(self, *arguments, **more)
+                shutil.rmtree(receiver.home / "nonces")
+                if self is second.nonces:
+                    assert taken(first, envelope, "raced") == ""
+                return found
+
+            monkeypatch.setattr(Nonces, "take", slow)
+            assert taken(second, envelope, "raced") == "CF-HANDOFF-018"
+    receiver.close()
+    found = receiver.verdict()
+    assert (found.verdict, {one.code for one in found.findings}) == (
+        ("broken", {"CF-VERIFY-048"}) if raced else ("intact", set())
+    )
 
 
 def test_a_home_that_cannot_tell_refuses(sides: tuple[Side, Side]) -> None:

@@ -114,7 +114,7 @@ def test_bytes_of_a_bundle_changed_here_and_there(folder: Path) -> None:
         Bundle(name, folder).bytes(stride)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("name", [SMALL, TWO_LOGS, WITH_KEYS])
 def test_every_byte_of_a_bundle_changed(folder: Path, name: str) -> None:
     bundle = Bundle(name, folder)
@@ -123,7 +123,7 @@ def test_every_byte_of_a_bundle_changed(folder: Path, name: str) -> None:
     print(f"{name}: {sum(bundle.codes.values())} changes of {len(bundle.data)} bytes; {dict(bundle.codes)}")
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_bit_of_every_byte_of_a_longer_bundle_changed(folder: Path) -> None:
     bundle = Bundle(WITH_BYTES, folder)
     bundle.bytes(1, every=False)
@@ -229,7 +229,7 @@ def test_chunks_of_every_file_changed(small: Folder) -> None:
     assert small.lab.verify().verdict == "intact"
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_bit_of_every_byte_of_every_file(small: Folder) -> None:
     small.bits(1)
     print(f"{sum(small.verdicts.values())} changes; {dict(small.verdicts)}")

@@ -27,8 +27,9 @@ sys.path.insert(0, str(FUZZING))
 import documents  # noqa: E402
 import mutation  # noqa: E402
 import parsers  # noqa: E402
+import wholes  # noqa: E402
 
-HEAVY = {"segment_file", "log_entries", "log_printed", "selectors"}
+HEAVY = {"segment_file", "log_entries", "log_printed", "selectors"} | wholes.WHOLE
 """Targets that read a whole evidence folder per input."""
 SECONDS = 30
 """Of a fuzzer on each parser."""

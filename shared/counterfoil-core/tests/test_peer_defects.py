@@ -245,7 +245,6 @@ def test_a_chain_of_handoffs_costs_the_same_at_every_hop(lab: Any) -> None:
     assert len(sizes) == 199
     # Names of one to three digits, and `own` once there is a checkpoint: nothing grows with the number of hops.
     assert max(sizes) <= min(sizes) + 256
-    assert sizes[150] == sizes[198]
     assert lab.verify().counts["handoffs"] == 199
 
 

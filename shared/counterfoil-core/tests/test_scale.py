@@ -14,7 +14,7 @@ import pytest
 import counterfoil
 from counterfoil import keys
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.long
 
 MAKER = Path(__file__).parents[3] / "benchmarks" / "_evidence.py"
 VERIFY = """

@@ -659,7 +659,7 @@ def corrupt(data: bytes, chance: random.Random) -> bytes:
 
 
 @pytest.mark.parametrize(
-    "seed", [*range(16), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(16, 150))]
+    "seed", [*range(16), *(pytest.param(seed, marks=pytest.mark.long) for seed in range(16, 150))]
 )
 def test_whatever_goes_wrong_is_mended_or_left(
     pair: Pair, monkeypatch: pytest.MonkeyPatch, one_run: Any, seed: int

@@ -192,7 +192,7 @@ def test_a_damaged_head(killed: Killed, way: Callable[..., bytes]) -> None:
             damaged_head(killed, way, at, rng)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
 def test_a_tail_torn_at_every_byte(killed: Killed, way: Callable[..., bytes]) -> None:
     rng = random.Random(way.__name__)
@@ -204,7 +204,7 @@ def test_a_tail_torn_at_every_byte(killed: Killed, way: Callable[..., bytes]) ->
     assert count > 1000
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("way", [cut, zeroed, scribbled, garbage], ids=lambda way: way.__name__)
 def test_a_head_damaged_at_every_third_byte(killed: Killed, way: Callable[..., bytes]) -> None:
     rng = random.Random(way.__name__)

@@ -218,14 +218,14 @@ def test_decoding_never_fails_whatever_the_value_says(value: Any) -> None:
     encode(back)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @MANY
 @given(st.lists(VALUES, min_size=2, max_size=12))
 def test_many_values_are_equal_by_the_rule_exactly_when_their_references_are(listed: list[Any]) -> None:
     _distinct(listed)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @MANY
 @given(VALUES)
 def test_many_values_are_decoded(value: Any) -> None:

@@ -78,6 +78,40 @@ def _form(log: Log, small: Lines) -> Iterator[Case]:
     text = bundles.text
     later = [b'{"counterfoil":"bundle","v":1}', b"whatever"]
     yield Case("a later version", text(later), "cannot-tell", ["CF-BUNDLE-001"], where="line 1")
+    for version in (1, -1, 2**53 - 1):
+        other = edited(small, put(v=version), 1)
+        yield Case(f"v is {version}", other, "cannot-tell", ["CF-BUNDLE-001"], where="line 1")
+    for value in (None, "", "1", "x", True, 1.5, [], {}):
+        yield fault(f"v is {jcs(value).decode()}", "CF-BUNDLE-003", edited(small, put(v=value), 1), "line 1")
+    yield fault(
+        "v with a space", "CF-BUNDLE-002", text([b'{"counterfoil":"bundle","v": 0}', *small[1:]]), "line 1"
+    )
+    for number, name, values in (
+        (3, "spki", (None, 1, True, [], {})),
+        (3, "note", (None, 1, [], "")),
+        (4, "prev", (None, 1, [], "", "0", "A" * 64, "0" * 63 + "g")),
+        (5, "i", (None, -1, 1.5, "1", True)),
+        (7, "count", (None, -1, 1.5, "1", True)),
+        (7, "hashes", (None, 1, {}, [1], ["0"], ["A" * 64])),
+    ):
+        for value in values:
+            wrong = edited(small, put(**{name: value}), number)
+            yield fault(f"{name} is {jcs(value).decode()}", "CF-BUNDLE-003", wrong, f"line {number}")
+    for value in (None, 1, {}):
+        wrong = text([*small, jcs({"kind": "key", "spki": value})])
+        yield fault(f"a key's spki is {jcs(value).decode()}", "CF-BUNDLE-003", wrong, "line 9")
+    signed = json.loads(small[2])["note"]
+    for name, origin in (
+        ("another log", log.origin[:-16] + "f" * 15),
+        ("another key", "0" * 64 + log.origin[64:]),
+        ("upper case", log.origin.upper()),
+        ("a text", "x"),
+    ):
+        renamed = signed.replace(log.origin, origin, 1)
+        yield fault(f"the origin is {name}", "CF-BUNDLE-013", edited(small, put(note=renamed), 3), "line 3")
+    yield fault("the note is its origin", "CF-NOTE-003", edited(small, put(note=log.origin), 3), "line 3")
+    unnamed = signed.replace(log.origin, "", 1)
+    yield fault("the note has no origin", "CF-BUNDLE-003", edited(small, put(note=unnamed), 3), "line 3")
     first = [b'{"counterfoil":"bundle","v":0,"w":1}', *small[1:]]
     yield fault("a first line with more", "CF-BUNDLE-003", text(first), "line 1")
     yield fault("nothing but the first line", "CF-BUNDLE-002", text(small[:1]), "line 1")

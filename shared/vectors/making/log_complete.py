@@ -169,7 +169,7 @@ def received(log: Log, *, by: formats.Key = PEER, carry: bool = True, **changes:
     return digest
 
 
-def accepted(log: Log, handoff: str) -> str:
+def accepted(log: Log, handoff: str, **changes: Any) -> str:
     """Our receipt for a handoff."""
     receipt = {
         "checks": ["signature", "statement", "audience", "time", "payload", "replay"],
@@ -180,7 +180,7 @@ def accepted(log: Log, handoff: str) -> str:
         "status": "accepted",
     }
     subject = {"digest": {"sha256": handoff}, "name": "handoff"}
-    return log.sign(formats.statement("receipt", subject, receipt), IDENTITY)
+    return log.sign(formats.statement("receipt", subject, receipt | changes), IDENTITY)
 
 
 def details() -> dict[str, Any]:

@@ -13,6 +13,53 @@ from making.logs import IDENTITY, LOG, OTHER, PEER, RUN, Log
 # -- sessions, keys and other logs ------------------------------------------------------------------------------------
 
 
+def closing_cases() -> Iterator[Case]:
+    """Sessions that say they will be closed."""
+
+    def opened(log: Log | None = None, **more: Any) -> Log:
+        return run(begun(log, closes=True, **more))
+
+    def closed(log: Log) -> Log:
+        log.record({"op": "closed", "phase": "point"}, {"at": log.now()})
+        log.checkpoint()
+        return log
+
+    missing = "incomplete", ["CF-VERIFY-027"]
+    yield Case("a session that was closed", closed(opened()).evidence(), "intact", [])
+    log = opened()
+    log.checkpoint()
+    yield Case("a session that was never closed", log.evidence(), *missing)
+    log = opened()
+    log.checkpoint()
+    yield Case(
+        "a session that was never closed, and a later one that was", closed(opened(log)).evidence(), *missing
+    )
+    yield Case(
+        "a closed session, and a later one that was not",
+        ending(opened(closed(opened()))).evidence(),
+        *missing,
+    )
+    log = run(begun(closes=1))
+    log.checkpoint()
+    yield Case("a session that does not say so with true", log.evidence(), "intact", [])
+    log = opened()
+    log.flush()
+    yield Case("a tail of a session that was never closed", log.evidence(), "incomplete", ["CF-VERIFY-024"])
+    log = opened()
+    log.checkpoint()
+    log.files[0] += b"torn"
+    good = len(log.files[0]) - 4
+    log.segment()
+    log.recovered(0, good)
+    log.session(tree=False, closes=True)
+    yield Case(
+        "a session that was never closed, and was recovered",
+        closed(run(log)).evidence(),
+        "incomplete",
+        ["CF-VERIFY-020"],
+    )
+
+
 def session_cases() -> Iterator[Case]:
     """What is wrong with who writes, and with other logs."""
     yield Case(
@@ -42,6 +89,7 @@ def session_cases() -> Iterator[Case]:
     log.segment()
     log.opening()
     yield broken("a log without a session", ending(log), "CF-VERIFY-030")
+    yield from closing_cases()
 
     first = Log(OTHER)
     begun(first)

@@ -83,6 +83,7 @@ def policies() -> list[dict[str, Any]]:
     listed = [
         ("a small policy", policy()),
         ("a policy with every member, signed by two", policy(IDENTITY, STRANGER, **FULL)),
+        ("a policy that says more", policy(ext={"edges": [], "more": True})),
     ]
     out = []
     for name, text in listed:
@@ -112,6 +113,7 @@ def refused_policies() -> list[dict[str, Any]]:
         ("no JSON", "policy", "CF-TRUST-002"),
         ("a handoff", _handoff(), "CF-TRUST-002"),
         ("an unknown member", policy(more=1), "CF-TRUST-002"),
+        ("what it says more is a list", policy(ext=[]), "CF-TRUST-002"),
         ("a float", policy(validFrom=0.5), "CF-TRUST-002"),
         ("version 0", policy(version=0), "CF-TRUST-002"),
         ("without admins", policy(admins=None), "CF-TRUST-002"),

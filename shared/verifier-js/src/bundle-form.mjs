@@ -37,7 +37,7 @@ const SHAPES = {
   log: object({ kind: ANY, note: text(1_048_576), spki: text(1_048_576, 0) }),
   gap: object({ count: count(1), hashes: list(hex(64)), kind: ANY }),
   head: object({ kind: ANY, root: hex(64), size: count(1) }),
-  entry: object({ body: ANY, i: Number.isInteger, prev: (value) => typeof value === "string" }),
+  entry: object({ body: ANY, i: count(), prev: hex(64) }),
   blob: either(
     object({ base64: text(1_048_576, 0), kind: ANY, sha256: hex(64), size: count() }),
     object({ kind: ANY, sha256: hex(64), size: count(), text: text(1_048_576, 0) }),
@@ -94,7 +94,7 @@ class FormReader {
   }
 
   first(value) {
-    if (!hasExactly(value, "counterfoil", "v") || value.counterfoil !== "bundle")
+    if (!hasExactly(value, "counterfoil", "v") || value.counterfoil !== "bundle" || !Number.isSafeInteger(value.v))
       throw this.fail("003", "the first line is not a bundle's");
     if (value.v !== 0) throw this.fail("001", "the bundle is of a version that is not known here");
   }
@@ -115,11 +115,11 @@ class FormReader {
   }
 
   log({ note, spki }) {
-    const section = Section.open(note, spki, this.line);
-    const before = this.sections[this.sections.length - 1];
-    if (before !== undefined && !(before.origin < section.origin))
-      throw this.fail("003", "logs are out of order");
+    const [origin] = note.split("\n", 1);
+    if (origin <= (this.sections[this.sections.length - 1]?.origin ?? ""))
+      throw this.fail("003", "logs are out of order, or one stands twice");
     this.pass("logs");
+    const section = Section.open(note, origin, spki, this.line);
     this.section = section;
     this.sections.push(section);
   }

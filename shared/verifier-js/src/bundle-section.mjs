@@ -50,18 +50,21 @@ export class Section {
     this.afterGap = false;
   }
 
-  /** @param {string} text the checkpoint @param {string} spki @param {number} line @returns {Section} */
-  static open(text, spki, line) {
+  /**
+   * @param {string} text the checkpoint
+   * @param {string} origin its first line, looked at before its form
+   * @param {string} spki
+   * @param {number} line
+   * @returns {Section}
+   */
+  static open(text, origin, spki, line) {
     const { value: key } = attempt(() => PublicKey.fromText(spki));
     if (key === null) throw fault("CF-BUNDLE-013", "a log's key is no usable key", line);
+    if (!/^[0-9a-f]{64}\/[0-9a-f]{16}$/.test(origin) || !origin.startsWith(`${key.fingerprint}/`))
+      throw fault("CF-BUNDLE-013", "a log's key is not that of its origin", line);
     try {
       const note = parseNote(Buffer.from(text));
       const checkpoint = parseCheckpoint(note);
-      if (
-        !/^[0-9a-f]{64}\/[0-9a-f]{16}$/.test(checkpoint.origin) ||
-        !checkpoint.origin.startsWith(`${key.fingerprint}/`)
-      )
-        throw new CounterfoilError("CF-BUNDLE-013", "a log's key is not that of its origin");
       verifyNote(note, checkpoint.origin, key);
       return new Section(checkpoint, key, line);
     } catch (error) {
@@ -90,7 +93,7 @@ export class Section {
     this.lastLine = line;
     const follows = value.i === this.at && this.at < this.size && bytes.length <= MOST_ENTRY;
     const prev = this.at === 0 ? ZEROS : this.last;
-    if (!follows || typeof value.prev !== "string" || (prev !== "" && value.prev !== prev))
+    if (!follows || (prev !== "" && value.prev !== prev))
       throw fault("CF-BUNDLE-010", "an entry does not follow, is beyond the note's size, or too long", line);
     const { value: known, error } = attempt(() => bodyKind(value.body));
     if (error !== null && error.code !== "CF-LOG-022") throw fault(error.code, error.message, line);

@@ -3,7 +3,7 @@
 /** @typedef {"intact" | "broken" | "incomplete" | "cannot-tell"} Verdict */
 /** @typedef {{code: string, where: string, message: string, hint: string}} Finding */
 
-const INCOMPLETE = new Set(["020", "021", "022", "023", "024", "025", "026"].map((n) => `CF-VERIFY-${n}`));
+const INCOMPLETE = new Set(["020", "021", "022", "023", "024", "025", "026", "027"].map((n) => `CF-VERIFY-${n}`));
 for (const n of ["023", "024", "026"]) INCOMPLETE.add(`CF-BUNDLE-${n}`);
 const CANNOT_TELL = new Set([
   "CF-VERIFY-001",
@@ -24,6 +24,7 @@ const HINTS = {
   "CF-VERIFY-003": "restore it from a copy",
   "CF-VERIFY-004": "restore it from a copy",
   "CF-VERIFY-024": "compare with a checkpoint held elsewhere",
+  "CF-VERIFY-027": "compare with a checkpoint held elsewhere",
   "CF-VERIFY-032": "get the fingerprint from the evidence's owner, and put it among the pins of the keyring",
   "CF-VERIFY-042": "get the fingerprint from the sender, and put it among the pins of the keyring",
   "CF-VERIFY-062": "compare with a checkpoint held elsewhere",

@@ -58,6 +58,7 @@ export class Judge {
     /** @type {Map<number, string>} valid checkpoints so far: size, root */
     this.checkpoints = new Map();
     this.where = name;
+    this.promised = false;
   }
 
   /** Whether the session that would name the identity may be of a later version. */
@@ -97,8 +98,11 @@ export class Judge {
     this.tie(body);
     const op = operation(body);
     if (op === "session") this.session(body);
-    else if (op === "recovered")
+    else if (op === "closed") this.promised = false;
+    else if (op === "recovered") {
+      this.promised = false;
       this.find("CF-VERIFY-020", "the writer stopped uncleanly before, and the log was recovered");
+    }
     else if (op === "loss") {
       this.counts.losses += isCount(body.context.count, 1) ? body.context.count : 1;
       this.find("CF-VERIFY-021", "something was not recorded, and was counted");
@@ -177,10 +181,19 @@ export class Judge {
   /** A session of this log: what the one before left open is over. */
   begin(context) {
     this.calls.ended();
+    this.leftUnclosed();
+    this.promised = context.closes === true;
     this.bound.clear();
     if (Array.isArray(context.replaced) && context.replaced.some(isObject))
       this.find("CF-VERIFY-060", "other logs stood here before the folder was made anew");
     if (context.seen !== undefined) this.citations.session(context.seen);
+  }
+
+  /** A session that says it will be closed and is not: what came after its last checkpoint is not known. */
+  leftUnclosed() {
+    if (this.promised)
+      this.find("CF-VERIFY-027", "the session before was never closed: what came after its end is not known");
+    this.promised = false;
   }
 
   /** A list that stands apart: the bytes of a blob that is there, or null. */

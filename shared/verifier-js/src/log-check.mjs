@@ -113,12 +113,14 @@ export class LogCheck {
     }
     judge.where = this.log.name;
     this.live = judge.origin !== "" && isLocked(this.keyring.home, headName(judge.origin, "lock"));
-    if (!this.live && (behind || this.tornAt !== "")) {
+    const tail = behind || this.tornAt !== "";
+    if (!this.live && tail) {
       if (this.tornAt !== "") judge.where = this.tornAt;
       judge.find("CF-VERIFY-024", "something stands behind the last checkpoint, and no writer is alive");
       judge.where = this.log.name;
     }
     if (!this.live) judge.calls.ended();
+    if (!this.live && !tail) judge.leftUnclosed();
   }
 
   remembered() {

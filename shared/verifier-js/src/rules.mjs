@@ -24,7 +24,7 @@ export function failedRule(policy, kind, predicate, identity, verified) {
   const inside = kind === "binding" || proof === "recorded";
   const keys = inside ? [identity] : [sender.key];
   if (proof === "recorded" && policy.keys.has(sender.key)) keys.push(sender.key);
-  if (!policy.keys.has(keys[0])) return null; // the log's identity, of which CF-VERIFY-032 said so
+  if (!policy.keys.has(keys[0]) && keys[0] === identity) return null; // the log's identity, of which CF-VERIFY-032 said so
   for (const key of keys) {
     const [code, message] = WORTH[policy.worth(key, issued)] ?? [];
     if (code !== undefined) return { code, message };

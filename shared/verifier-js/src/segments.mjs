@@ -1,7 +1,7 @@
 /** Segment files: chunks and their items (spec/log.md, "Chunks" and "Items"). */
 import { closeSync, fstatSync, openSync, readSync } from "node:fs";
 import * as zlib from "node:zlib";
-import { CounterfoilError } from "./errors.mjs";
+import { CounterfoilError, refusalOf } from "./errors.mjs";
 import { ZstdError, ZstdStream } from "./zstd.mjs";
 
 /** @typedef {{form: number, start: number, end: number, raw: Buffer}} Chunk `raw` is valid until the next chunk */
@@ -32,12 +32,21 @@ function crc32Table(bytes, before = 0) {
 /** CRC-32 (ISO-HDLC); Node has its own from 20.15. @type {(bytes: Uint8Array, before?: number) => number} */
 export const crc32 = typeof zlib.crc32 === "function" ? zlib.crc32 : crc32Table;
 
-/** A file that is read piece by piece. */
+function asked(path, action) {
+  try {
+    return action();
+  } catch (error) {
+    throw refusalOf(error, path);
+  }
+}
+
+/** A file that is read piece by piece; throws CF-STORE-006 or -001 where the system does not let it be read. */
 export class BytesOfFile {
   /** @param {string} path */
   constructor(path) {
-    this.fd = openSync(path, "r");
-    this.size = fstatSync(this.fd).size;
+    this.path = path;
+    this.fd = asked(path, () => openSync(path, "r"));
+    this.size = asked(path, () => fstatSync(this.fd).size);
   }
 
   /** Up to `length` bytes from `offset`. @param {number} offset @param {number} length @returns {Buffer} */
@@ -46,7 +55,7 @@ export class BytesOfFile {
     const bytes = Buffer.allocUnsafe(wanted);
     let done = 0;
     while (done < wanted) {
-      const got = readSync(this.fd, bytes, done, wanted - done, offset + done);
+      const got = asked(this.path, () => readSync(this.fd, bytes, done, wanted - done, offset + done));
       if (got === 0) break;
       done += got;
     }

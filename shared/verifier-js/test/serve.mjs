@@ -2,7 +2,9 @@
 import { createInterface } from "node:readline";
 import { main } from "../src/cli.mjs";
 
-for await (const line of createInterface({ input: process.stdin })) {
+// A test runner that takes every file here for a test gives it nothing to read, and no end.
+const input = process.env.NODE_TEST_CONTEXT === undefined ? createInterface({ input: process.stdin }) : [];
+for await (const line of input) {
   const { path, keyring, run, policy } = JSON.parse(line);
   const out = { code: 0, text: "", error: "" };
   const argv = [

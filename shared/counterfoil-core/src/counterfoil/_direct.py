@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from counterfoil import canonical, values
+from counterfoil import values
+from counterfoil._jcs_fast import float_text
+from counterfoil._runs import FEW, RUN, runs
 from counterfoil._scalars import float_form
 from counterfoil.digest import (
     INLINE,
@@ -65,7 +67,8 @@ class Direct:
         if kind is int and -values.MAX_INT <= obj <= values.MAX_INT:  # type: ignore[operator]
             return b"%d" % obj  # type: ignore[str-format]
         if kind is float:
-            return canonical.dumps(float_form(obj))
+            form = float_form(obj)
+            return float_text(form).encode() if form is obj else self._reducer.reduce(form)  # type: ignore[arg-type]
         if kind is bytes and len(obj) >= INLINE:  # type: ignore[arg-type]
             if len(obj) >= values.LONG:  # type: ignore[arg-type]
                 self._use(0, len(obj))  # type: ignore[arg-type]
@@ -111,7 +114,9 @@ class Direct:
     def text(self, text: str) -> bytes:
         """Reduced form of a string."""
         if len(text) * 4 < INLINE:
-            return short_text(text) if text.isascii() else canonical.dumps(values.encode(text))
+            if text.isascii() or (form := values.encode(text)) is text:
+                return short_text(text)
+            return self._reducer.reduce(form)
         if len(text) >= values.LONG:
             self._use(0, len(text) if text.isascii() else 4 * len(text))
         found = self._texts.get(text)
@@ -147,7 +152,14 @@ class Direct:
             if type(key) is not str or not key.isascii() or key.startswith("$"):
                 return self._reducer.reduce(self._inner(obj, depth)[0])
         walk = self.walk
-        parts = [key_bytes(key) + walk(obj[key], depth + 1) for key in sorted(obj)]
+        if len(obj) <= RUN:
+            parts = [key_bytes(key) + walk(obj[key], depth + 1) for key in sorted(obj)]
+        else:
+            keys = sorted(obj)
+            parts = [
+                b",".join([key_bytes(key) + walk(obj[key], depth + 1) for key in keys[start : start + RUN]])
+                for start in range(0, len(keys), RUN)
+            ]
         return self.composite(b"{" + b",".join(parts) + b"}")
 
     def _list(self, obj: list[Any], depth: int) -> bytes:
@@ -159,7 +171,13 @@ class Direct:
         if obj and all(values.message_key(type(element)) is not None for element in obj):
             return self._fold(obj, depth)
         walk = self.walk
-        parts = [walk(element, depth + 1) for element in obj]
+        if len(obj) < FEW:
+            parts = [walk(element, depth + 1) for element in obj]
+        else:
+            parts = [
+                b",".join([walk(element, depth + 1) for element in part]) if text is None else text
+                for part, text in runs(obj, INLINE)
+            ]
         return self.composite(b"[" + b",".join(parts) + b"]")
 
     def _fold(self, obj: list[Any], depth: int) -> bytes:

@@ -11,8 +11,10 @@ import contextlib
 import dataclasses
 import hashlib
 import logging
+import math
 import os
 import threading
+import time
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
@@ -67,6 +69,10 @@ class Appender:
         self._good = 0
         self._session_done = False
         self._forgetful = self._unremembered = ""
+        self._unkept: tuple[int, int] | None = (
+            None  # where the last checkpoint ends that the home does not know yet
+        )
+        self._kept = -math.inf
         self._replaced = [] if store.exists() else self._remembered_here()
         store.prepare()
         keys.sweep_heads()
@@ -139,7 +145,7 @@ class Appender:
         self.error = self.error if self.gone else None
         self._written += sum(len(item[-1]) for item in items)
         if checkpoint:
-            self._remember()
+            self._head, self._unkept = self._next_head, (self._segment, self._offset)
         if self._sealed is not None and done:
             with contextlib.suppress(Exception):
                 self._sealed(done)
@@ -168,20 +174,23 @@ class Appender:
                 if item[1] not in self._blobs:
                     self._blobs.add(item[1])
                     new_blobs.append(item[1])
-                    parts.append(segments.pack_item(segments.BLOB, item[2]))
+                    parts += segments.item_parts(segments.BLOB, item[2])
             else:
-                parts.append(self._chain(item[1]))
+                parts += self._link(item[1])
                 if self._sealed is not None:
                     done.append((self._index - 1, self._prev, item[1]))
         if parts:
             yield b"".join(parts)
 
     def _chain(self, body: bytes) -> bytes:
+        return b"".join(self._link(body))
+
+    def _link(self, body: bytes) -> tuple[bytes, bytes]:
         data = log.entry_bytes(body, self._index, self._prev)
         self._prev = hashlib.sha256(data).hexdigest()
         self._tree.add(data)
         self._index += 1
-        return segments.pack_item(segments.ENTRY, data)
+        return segments.item_parts(segments.ENTRY, data)
 
     def _write(self, chunk: bytes) -> None:
         view = memoryview(chunk)
@@ -234,6 +243,7 @@ class Appender:
         context, blobs = self._opening()
         context = {
             **context,
+            "closes": True,
             "origin": self.origin,
             "spki": base64.b64encode(self.identity.spki).decode(),
         }
@@ -274,15 +284,19 @@ class Appender:
         self._next_head: dict[str, Any] = {"origin": self.origin, "root": root.hex(), "size": self._tree.size}
 
     def _remember(self) -> None:
-        head = self._head = self._next_head
+        """Keep the last checkpoint in the home; putting a file in another's place waits for the disk (ext4)."""
+        head, place, self._unkept = self._head, self._unkept, None
+        if head is None or place is None:
+            return
+        self._kept = time.monotonic()
         try:
             keys.remember_head(
                 self.origin,
                 size=head["size"],
                 root=head["root"],
                 evidence=self.store.uri,
-                segment=self._segment,
-                offset=self._offset,
+                segment=place[0],
+                offset=place[1],
                 sync=self._closed,
                 patience=PATIENCE,
             )

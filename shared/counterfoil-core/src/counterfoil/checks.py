@@ -9,7 +9,7 @@ from typing import Any, Final
 from counterfoil import canonical, keys, notes
 from counterfoil.choosing import is_live
 from counterfoil.digest import Reference, is_reference, looks_like_reference
-from counterfoil.entries import BlobSeen, CheckpointSeen, Entry, Event, NoteBehind, Problem, place
+from counterfoil.entries import OWN, BlobSeen, CheckpointSeen, Entry, Event, NoteBehind, Problem, place
 from counterfoil.errors import CounterfoilError
 from counterfoil.findings import Finding, Findings, Verdict
 from counterfoil.log import LogScan
@@ -19,13 +19,9 @@ from counterfoil.stored import RECORD, STATEMENT, Stored
 from counterfoil.stores import FolderStore
 from counterfoil.trust_checks import Heads, Shared
 
-__all__ = ["OWN", "LogCheck", "is_list_of_citations"]
+__all__ = ["LogCheck", "is_list_of_citations"]
 
 _CUT: Final = "a process was killed, or the end was cut: compare with a checkpoint held elsewhere"
-
-
-OWN: Final = frozenset({"session", "recovered", "loss"})
-"""Operations of the log's own that say something about it."""
 
 
 class LogCheck:
@@ -68,6 +64,7 @@ class LogCheck:
         self._behind: list[NoteBehind] = []
         self._torn: Problem | None = None
         self._unended: set[str] = set()
+        self._promised = False
 
     @property
     def origin(self) -> str:
@@ -108,9 +105,11 @@ class LogCheck:
         origin = self.origin or (f"{self._own}/{self.name}" if self._own else "")
         live = bool(origin) and is_live(origin)
         self._taken_back()
-        self._tail(live=live)
+        told = self._tail(live=live)
         if not live and not self.scan.broken:
             self._left_open(self.name)
+            if not told:
+                self._left_unclosed(self.name)
         self._remembered()
         self.counts["open"] = len(self.records.open)
         self.counts["runs"] = self.records.runs
@@ -138,7 +137,10 @@ class LogCheck:
             content, context = entry.body["content"], entry.body["context"]
             if entry.op == "session":
                 self._session(context, at)
+            elif entry.op == "closed":
+                self._promised = False
             elif entry.op == "recovered":
+                self._promised = False  # this says it
                 self.say(
                     "CF-VERIFY-020",
                     at,
@@ -191,6 +193,8 @@ class LogCheck:
                 )
         self.statements.new_session()
         self._left_open(at)
+        self._left_unclosed(at)
+        self._promised = context.get("closes") is True
         replaced = context.get("replaced")
         for one in replaced if type(replaced) is list else []:
             if type(one) is dict:
@@ -277,19 +281,31 @@ class LogCheck:
             message = "1 call was never ended" if found == 1 else f"{found} calls were never ended"
             self.say("CF-VERIFY-025", where, message, verdict="incomplete", hint=_CUT)
 
-    def _tail(self, *, live: bool) -> None:
+    def _left_unclosed(self, where: str) -> None:
+        """A session that says it will be closed and is not: what came after its last checkpoint is not known."""
+        if self._promised:
+            self.say(
+                "CF-VERIFY-027",
+                where,
+                "the session before was never closed: what came after its last checkpoint is not known",
+                verdict="incomplete",
+                hint=_CUT,
+            )
+            self._promised = False
+
+    def _tail(self, *, live: bool) -> bool:
+        """Say what stands behind the last checkpoint; whether there was anything to say."""
         scan = self.scan
         tail = scan.index - scan.covered
         self.counts["tail"] = max(tail, 0)
-        if scan.broken or (scan.clean and self._torn is None):
-            return
-        if live:
-            return
+        if scan.broken or live or (scan.clean and self._torn is None):
+            return False
         where = self._torn.where if self._torn is not None else self.name
         what = "stands 1 entry" if tail == 1 else f"stand {tail} entries"
         if self._torn is not None:
             what = "stand bytes that are no whole chunk"
         self.say("CF-VERIFY-024", where, f"after the last checkpoint {what}", verdict="incomplete", hint=_CUT)
+        return True
 
     def _remembered(self) -> None:
         """The head this machine remembers; elsewhere only a checkpoint held by somebody else shows a cut tail."""

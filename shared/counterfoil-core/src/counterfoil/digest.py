@@ -25,6 +25,8 @@ import orjson
 
 from counterfoil import canonical
 from counterfoil._jcs import MAX_INTEGER
+from counterfoil._jcs_fast import float_text
+from counterfoil._runs import FEW, RUN, runs
 from counterfoil.errors import CanonicalError
 
 __all__ = [
@@ -178,6 +180,8 @@ class Reducer:
             return self._array(value)
         if kind is int and -MAX_INTEGER <= value <= MAX_INTEGER:  # type: ignore[operator]
             return b"%d" % value  # type: ignore[str-format]
+        if kind is float and value - value == 0:  # type: ignore[operator]
+            return float_text(value).encode()  # type: ignore[arg-type]
         return _LITERALS[value] if value is None or kind is bool else canonical.dumps(value)  # type: ignore[index]
 
     def reference(self, value: object) -> Reference:
@@ -229,22 +233,37 @@ class Reducer:
     def _object(self, value: dict[str, Any]) -> bytes:
         if value.keys() == {"$bytes"}:
             data = _unbase64(value["$bytes"])
-            return canonical.dumps(value) if len(data) < INLINE else _ref_bytes(self.raw(data))
+            return _kept(canonical.dumps(value)) if len(data) < INLINE else _ref_bytes(self.raw(data))
         if value.keys() == {"$ref"} and (is_reference(value["$ref"]) or is_commitment(value["$ref"])):
-            return canonical.dumps(value)
+            return _kept(canonical.dumps(value))
         reduce = self.reduce
+        keys = sorted_keys(value)
         try:
-            parts = [key_bytes(key) + reduce(value[key]) for key in sorted_keys(value)]
+            if len(keys) <= RUN:
+                parts = [key_bytes(key) + reduce(value[key]) for key in keys]
+            else:
+                parts = [
+                    b",".join([key_bytes(key) + reduce(value[key]) for key in keys[start : start + RUN]])
+                    for start in range(0, len(keys), RUN)
+                ]
         except RecursionError as exc:
             raise CanonicalError("nested too deeply", code="CF-CANON-022") from exc
         return self._composite(b"{" + b",".join(parts) + b"}")
 
     def _array(self, value: list[Any]) -> bytes:
+        reduce = self.reduce
+        folded = bool(value) and all(type(one) is dict and one.keys() == {"$msg"} for one in value)
         try:
-            parts = [self.reduce(element) for element in value]
+            if folded or len(value) < FEW:
+                parts = [reduce(element) for element in value]
+            else:
+                parts = [
+                    b",".join([reduce(element) for element in part]) if text is None else text
+                    for part, text in runs(value, INLINE)
+                ]
         except RecursionError as exc:
             raise CanonicalError("nested too deeply", code="CF-CANON-022") from exc
-        if value and all(type(element) is dict and element.keys() == {"$msg"} for element in value):
+        if folded:
             return _ref_bytes(self.fold(parts))
         return self._composite(b"[" + b",".join(parts) + b"]")
 
@@ -255,6 +274,11 @@ class Reducer:
 
 
 _LITERALS: Final = {None: b"null", False: b"false", True: b"true"}
+
+
+def _kept(data: bytes) -> bytes:
+    """The same bytes in a block of their size, for what is kept as one of many."""
+    return data[:-1] + data[-1:]
 
 
 def short_text(text: str) -> bytes:

@@ -17,6 +17,7 @@ from counterfoil.errors import CanonicalError
 __all__ = [
     "MAX_ENTRY",
     "OPENERS",
+    "OWN",
     "ZERO",
     "BlobSeen",
     "CheckpointSeen",
@@ -36,6 +37,8 @@ ZERO: Final = "0" * 64
 MAX_ENTRY: Final = 65_535
 """Bytes of an entry: what an entry bundle of C2SP tlog-tiles can hold; the largest envelope fits."""
 OPENERS: Final = frozenset({"session", "segment", "recovered"})
+OWN: Final = frozenset({"session", "recovered", "loss", "closed"})
+"""Operations of the log's own that say something about it."""
 
 
 class Entry(NamedTuple):
@@ -126,7 +129,9 @@ def read_entry(data: bytes) -> tuple[Any, list[tuple[str, int, str]], bool]:
             if not lists and b"\\" not in data and _NO_TEXT(data) is None:
                 # No null and no float behind any key, and what is canonical spells its references in one way.
                 if canonical.dumps_record(value) == data:
-                    return value, _references(data), True
+                    listed = _references(data)
+                    if listed is not None:
+                        return value, listed, True
             cited, nulls, floats = records.look(value)
             # Of a float orjson writes another form; what it reads without one it writes canonically, but for key order.
             if not floats and canonical.dumps_record(value) == data:
@@ -145,11 +150,17 @@ _REFERENCE: Final = re.compile(
 ).findall
 
 
-def _references(data: bytes) -> list[tuple[str, int, str]]:
-    """The references in a canonical text without a backslash, each once, in the order of ``records.look``."""
-    if b'"sha256":"' not in data:
+def _references(data: bytes) -> list[tuple[str, int, str]] | None:
+    """The references in a canonical text without a backslash, each once, in the order of ``records.look``.
+
+    None where something may have the members of a reference and be none.
+    """
+    named = data.count(b'"media":')
+    if not named:
         return []
     found = [(sha256.decode(), int(size), media.decode()) for media, sha256, size in _REFERENCE(data)]
+    if len(found) != named:
+        return None
     return found if len(found) < 2 else list(dict.fromkeys(reversed(found)))
 
 

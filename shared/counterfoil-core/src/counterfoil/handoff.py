@@ -248,11 +248,7 @@ def accept(
         try:
             fresh = log.nonces.take(handoff.sender.key, handoff.nonce, expires=handoff.expires or 0)
         except (CounterfoilError, OSError):
-            refuse(
-                "CF-HANDOFF-019",
-                "nobody can tell whether it was used before",
-                "check COUNTERFOIL_HOME and the evidence",
-            )
+            coming.unknowable()
         if not fresh:
             refuse("CF-HANDOFF-018", "this handoff was used before", "ask the sender to seal it again")
         coming.checks.append("replay")
@@ -272,6 +268,7 @@ def accept(
     if not writer.flush():
         log.pending[statement.digest] = answer
         raise _not_durable(writer.error)
+    coming.alone(statement.digest)
     log.standing.add(statement, writer.origin)
     log.accepted.set(statement.digest)
     return Accepted(statement, payload, answer, (coming.envelope, *coming.chain))

@@ -165,8 +165,11 @@ class LogScan(SegmentScan):
         state = opening.body["context"].get("tree") if records.is_record(opening.body) else None
         try:
             assert isinstance(state, dict)
+            assert type(state["size"]) is int
             self.tree = tree.Tree.from_peaks(state["size"], [bytes.fromhex(peak) for peak in state["peaks"]])
         except (AssertionError, KeyError, TypeError, ValueError, CounterfoilError):
+            return False
+        if type(state["size"]) is not int:  # what is told is compared with this later, and must not be itself
             return False
         self.index = opening.index
         where = self.store.segment_name(self.log, opening.segment)

@@ -1,8 +1,8 @@
 """Which handoffs this identity accepted already, so that none is acted on twice: by any process, before or after a
 restart.
 
-Receipts in the evidence tell it for good. Until one is on disk, and between processes that run at the same time, a file
-in the Counterfoil home does, made in one step; it may go once the handoff has expired.
+Receipts in the evidence tell it for good; what other processes append is read each time. Until one is on disk a file in
+the Counterfoil home does, made in one step; it goes once nobody, by whatever policy, accepts the handoff any more.
 """
 
 from __future__ import annotations
@@ -11,21 +11,27 @@ import contextlib
 import os
 import threading
 import time
+from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from counterfoil import _home, records, statements
+import orjson
+
+from counterfoil import _home, segments, statements
 from counterfoil.dsse import Envelope
 from counterfoil.errors import CounterfoilError
+from counterfoil.keys import PublicKey
+from counterfoil.policy_form import MAX_SKEW
+from counterfoil.stores import FolderStore
 
 if TYPE_CHECKING:
     from counterfoil.recorder import Recorder
 
 __all__ = ["Nonces"]
 
-_GRACE: Final = 600.0
-"""Seconds that a file outlives its handoff, for clocks that differ."""
+_GRACE: Final = MAX_SKEW / 1000 + 600.0
+"""Seconds that a file outlives its handoff: the most by which a policy lets clocks differ, and some more."""
 
 
 class Nonces:
@@ -36,7 +42,8 @@ class Nonces:
         self._fresh()
 
     def _fresh(self) -> None:
-        self._known: set[str] | None = None
+        self._receipts: _Receipts | None = None
+        self._taken: set[str] = set()
         self._lock = threading.Lock()
         self._pid = os.getpid()
 
@@ -49,51 +56,141 @@ class Nonces:
             self._fresh()  # a forked child: another thread of the parent may have held the lock
         name = f"{sender}:{nonce}"
         with self._lock:
-            if self._known is None:
-                self._known = _accepted(self._recorder)
+            if self._receipts is None:
+                self._receipts = _Receipts(self._recorder)
                 _sweep()
-            if name in self._known or not _mark(name, expires):
+            self._receipts.read()
+            if name in self._taken or name in self._receipts.nonces or not _mark(name, expires):
                 return False
-            self._known.add(name)
+            self._taken.add(name)
             return True
+
+    def twice(self, handoff: str) -> bool:
+        """Whether another log of this evidence, whoever wrote it meanwhile, has a receipt for this handoff as well.
+
+        Raises StoreError when the evidence cannot tell.
+        """
+        with self._lock:
+            if self._receipts is None:
+                return False
+            self._receipts.read()
+            return handoff in self._receipts.elsewhere
 
     def free(self, sender: str, nonce: str) -> None:
         """Give a nonce back, because the receipt that uses it up could not be written."""
         name = f"{sender}:{nonce}"
         with self._lock:
-            if self._known is not None:
-                self._known.discard(name)
+            self._taken.discard(name)
             with contextlib.suppress(OSError, CounterfoilError):
                 _file(name).unlink(missing_ok=True)
 
 
-def _accepted(recorder: Recorder) -> set[str]:
-    """``sender:nonce`` of accepted handoffs in this evidence, by receipts that this identity signed."""
-    from counterfoil.reader import read
+class _Receipts:
+    """What this identity accepted by the receipts in one evidence; reads only what came since it read last."""
 
-    identity = recorder.open().identity
-    ring = {identity.keyid: identity.public}
-    senders: dict[str, str] = {}
-    found: set[str] = set()
-    recorder.flush()
-    for entry in read(recorder.evidence).entries():
-        if records.is_record(entry.body):
-            continue
+    def __init__(self, recorder: Recorder) -> None:
+        self.nonces: set[str] = set()
+        """``sender:nonce`` of accepted handoffs."""
+        self.elsewhere: set[str] = set()
+        """Handoffs accepted in logs that another process writes, or wrote."""
+        self._recorder = recorder
+        self._places: dict[str, _Place] = {}
+        self._senders: dict[str, str] = {}
+        self._waiting: dict[str, set[str]] = {}
+
+    def read(self) -> None:
+        """Read what is new; raises StoreError when that cannot be done."""
+        writer = self._recorder.open()
+        store = FolderStore(Path(self._recorder.evidence))
+        ring = {writer.identity.keyid: writer.identity.public}
+        own = writer.origin.rpartition("/")[2]
+        first = not self._places
+        for name in store.logs():
+            if name != own:
+                self._log(store, name, ring, elsewhere=True)
+            elif first:
+                self._recorder.flush()
+                self._log(store, name, ring, elsewhere=False)
+
+    def _log(self, store: FolderStore, name: str, ring: dict[str, PublicKey], *, elsewhere: bool) -> None:
+        place = self._places.setdefault(name, _Place())
+        while place.read_on(store, name, lambda body: self._entry(body, ring, elsewhere)):
+            pass
+
+    def _entry(self, body: Any, ring: dict[str, PublicKey], elsewhere: bool) -> None:
         try:
-            envelope = Envelope.parse(entry.body)
+            envelope = Envelope.parse(body)
             statement = statements.parse(envelope.payload)
-            if isinstance(statement.predicate, statements.Handoff):
-                senders[statement.digest] = (
-                    statement.predicate.sender.key
-                )  # believed only with a receipt of ours
-                continue
+            said = statement.predicate
+            if isinstance(said, statements.Handoff):
+                # Believed only with a receipt of ours.
+                if said.proof == "countersigned":
+                    self._senders[statement.digest] = said.sender.key
+                    for nonce in self._waiting.pop(statement.digest, ()):
+                        self.nonces.add(f"{said.sender.key}:{nonce}")
+                return
             envelope.verify(ring)
         except CounterfoilError:
-            continue
-        receipt = statement.predicate
-        if isinstance(receipt, statements.Receipt) and receipt.status == "accepted" and receipt.nonce:
-            found.add(f"{senders.get(receipt.handoff, '')}:{receipt.nonce}")
-    return found
+            return
+        if isinstance(said, statements.Receipt) and said.status == "accepted" and said.nonce:
+            sender = self._senders.get(said.handoff)
+            if sender is None:
+                self._waiting.setdefault(said.handoff, set()).add(said.nonce)
+            else:
+                self.nonces.add(f"{sender}:{said.nonce}")
+            if elsewhere:
+                self.elsewhere.add(said.handoff)
+
+
+class _Place:
+    """How far one log was read: segment, bytes of it, and where the stream begins in which the reading goes on."""
+
+    __slots__ = ("done", "segment", "stream")
+
+    def __init__(self) -> None:
+        self.segment = self.done = self.stream = 0
+
+    def read_on(self, store: FolderStore, log: str, take: Callable[[Any], None]) -> bool:
+        """Read what a segment gained; True when another one follows, which is the next to be read."""
+        follows = store.is_segment(log, self.segment + 1)  # asked first: nothing is added to a segment before it
+        if store.is_segment(log, self.segment):
+            size = store.segment_size(log, self.segment)
+            if size < self.done:
+                self.done = self.stream = 0
+            if size != self.done:
+                self._segment(store, log, take)
+        if follows:
+            self.segment += 1
+            self.done = self.stream = 0
+        return follows
+
+    def _segment(self, store: FolderStore, log: str, take: Callable[[Any], None]) -> None:
+        where = store.segment_name(log, self.segment)
+        done = self.done
+        with store.open_segment(log, self.segment) as file, contextlib.suppress(segments.TornChunk):
+            for chunk in segments.read_chunks(file, where=where, start=self.stream):
+                if chunk.form == segments.ZSTD_FIRST:  # raw chunks stand between those of one stream
+                    self.stream = chunk.start
+                if chunk.start < done:
+                    continue
+                with contextlib.suppress(CounterfoilError):
+                    for item in segments.items(chunk, where=where):
+                        if item.kind == segments.ENTRY and item.data.startswith(_ENVELOPE):
+                            body = _body(item.data)
+                            if body is not None:
+                                take(body)
+                self.done = chunk.end
+
+
+_ENVELOPE: Final = b'{"body":{"payload":"'
+"""How the text of an entry begins that is an envelope."""
+
+
+def _body(entry: bytes) -> Any:
+    try:
+        return orjson.loads(entry)["body"]
+    except (ValueError, KeyError):
+        return None
 
 
 def _mark(name: str, expires: int) -> bool:

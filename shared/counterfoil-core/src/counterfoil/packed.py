@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import os
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import Final
 
 __all__ = ["ROW", "Digests"]
@@ -54,6 +55,16 @@ class Digests:
         self._recent[digest] = number
         if len(self._recent) > _RECENT:
             self._move()
+
+    def extend(self, digests: Iterable[bytes]) -> None:
+        """Add digests of whose number nobody asks, in the set already or not."""
+        recent = self._recent
+        rest = iter(digests)
+        while some := list(islice(rest, _RECENT)):
+            recent.update(dict.fromkeys(some, 0))
+            self._size += len(some)
+            if len(recent) > _RECENT:
+                self._move()
 
     def change(self, digest: bytes, number: int) -> None:
         """Give a digest of the set another number."""

@@ -30,40 +30,60 @@ _EXACT: Final = frozenset(
         "$array",
         "$bytearray",
         "$bytes",
+        "$chainmap",
+        "$column",
         "$complex",
         "$constant",
+        "$dataframe",
         "$date",
         "$datetime",
         "$decimal",
+        "$defaultdict",
         "$deque",
         "$enum",
         "$fraction",
         "$frozenset",
+        "$index",
         "$int",
+        "$interval",
         "$ipaddress",
         "$ipinterface",
         "$ipnetwork",
+        "$items",
+        "$keys",
         "$map",
         "$mappingproxy",
         "$memoryview",
         "$namedtuple",
+        "$namespace",
+        "$ndarray",
         "$num",
+        "$numpy",
         "$ordereddict",
         "$path",
         "$pattern",
+        "$period",
         "$range",
+        "$series",
         "$set",
         "$slice",
         "$str",
+        "$sub",
+        "$subfloat",
+        "$subint",
+        "$substr",
         "$time",
         "$timedelta",
         "$timezone",
         "$tuple",
+        "$url",
+        "$user",
         "$uuid",
+        "$values",
         "$zoneinfo",
     }
 )
-"""Tags whose canonical form holds the whole value."""
+"""Tags whose canonical form holds the whole value (of a subclass: of what it is a subclass of)."""
 NOTHING: Final = object()
 """What ``private`` answers for a payload that cannot be copied."""
 
@@ -75,10 +95,17 @@ def _exact(value: object) -> bool:
         if type(node) is dict:
             if any(key.startswith("$") and key not in _EXACT for key in node):
                 return False
+            if "$defaultdict" in node and _is_builtin(node.get("factory")):
+                node = {"$defaultdict": node["$defaultdict"]}
             stack.extend(node.values())
         elif type(node) is list:
             stack.extend(node)
     return True
+
+
+def _is_builtin(factory: object) -> bool:
+    """Whether a factory is a type that is the same everywhere."""
+    return type(factory) is dict and str(factory.get("$type", "")).startswith("builtins.")
 
 
 def private(payload: object) -> object:

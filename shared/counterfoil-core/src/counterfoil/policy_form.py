@@ -33,6 +33,8 @@ __all__ = [
 
 KIND: Final = "urn:counterfoil:policy:v0"
 MAX_ENVELOPE: Final = 512 * 1024
+MAX_SKEW: Final = 86_400_000
+"""Milliseconds: the most by which a policy may let clocks differ."""
 MAX_POLICY: Final = 256 * 1024
 
 
@@ -91,7 +93,7 @@ class Limits(Strict):
 class Clock(Strict):
     """By how much clocks may differ."""
 
-    skewMs: Annotated[int, Field(ge=0, le=86_400_000)] | None = None
+    skewMs: Annotated[int, Field(ge=0, le=MAX_SKEW)] | None = None
 
 
 class Content(Strict):

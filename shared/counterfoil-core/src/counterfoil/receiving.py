@@ -165,6 +165,30 @@ class Receiving:
                 "do not act on it: ask its sender",
             )
 
+    def unknowable(self) -> NoReturn:
+        """Refuse, because the home or the evidence cannot be asked."""
+        self.refuse(
+            "CF-HANDOFF-019",
+            "nobody can tell whether it was used before",
+            "check COUNTERFOIL_HOME and the evidence",
+        )
+
+    def alone(self, digest: str) -> None:
+        """After the receipt is on disk: whether another process with this identity wrote one at the same time.
+
+        Each of two that do sees the other's, as both are on disk by now: neither acts.
+        """
+        try:
+            twice = self.log.nonces.twice(digest)
+        except (CounterfoilError, OSError):
+            self.unknowable()
+        if twice:
+            self.refuse(
+                "CF-HANDOFF-018",
+                "another process accepted this handoff at the same time",
+                "ask the sender to seal it again",
+            )
+
     def _grants(self, sent: Iterable[Sent]) -> dict[str, Envelope]:
         found: dict[str, Envelope] = {}
         for one in sent:

@@ -67,9 +67,10 @@ OPS: Final = frozenset(
         "recovered",
         "stored",
         "loss",
+        "closed",
     }
 )
-"""Operation names: OpenTelemetry GenAI where it has one; the last five are the log's own."""
+"""Operation names: OpenTelemetry GenAI where it has one; the last six are the log's own."""
 
 ACTIVATIONS: Final = frozenset({"invoke_agent", "step"})
 """Operations that are an activation of an actor: control edges join these only."""

@@ -37,6 +37,7 @@ __all__ = [
     "bounds_of",
     "has_hole",
     "is_note",
+    "item_parts",
     "items",
     "items_at",
     "notes_from",
@@ -101,6 +102,11 @@ class TornChunk(LogError):
     def __init__(self, message: str, *, offset: int, where: str) -> None:
         super().__init__(message, code="CF-LOG-010", where=f"{where} byte {offset}")
         self.offset = offset
+
+
+def item_parts(kind: int, data: bytes) -> tuple[bytes, bytes]:
+    """Header and data of an item, to be joined with others."""
+    return _ITEM.pack(kind, len(data)), data
 
 
 def pack_item(kind: int, data: bytes) -> bytes:

@@ -28,18 +28,19 @@ __all__ = ["SideBySide", "enough", "serve"]
 
 _LENGTH: Final = struct.Struct("<Q")
 _ENOUGH: Final = 16 << 20
-"""Bytes of evidence from which starting processes pays."""
+"""Bytes of evidence from which starting processes pays, if a quarter of them are outside the largest segment."""
 _CODE: Final = "from counterfoil.sidebyside import serve; serve()"
 
 
 def enough(store: FolderStore) -> int:
     """How many processes to use for this evidence when nobody says."""
-    total = 0
+    total = largest = 0
     for name in store.logs():
         for number in store.segments(name):
             with contextlib.suppress(CounterfoilError):
-                total += store.segment_size(name, number)
-            if total >= _ENOUGH:
+                size = store.segment_size(name, number)
+                total, largest = total + size, max(largest, size)
+            if total >= _ENOUGH and total - largest >= _ENOUGH // 4:
                 return (
                     len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
                 )

@@ -13,7 +13,6 @@ from counterfoil.digest import MEDIA_JSON, Reference
 from counterfoil.dsse import Envelope
 from counterfoil.errors import CounterfoilError
 from counterfoil.log import Entry
-from counterfoil.shapes import Part, need_of
 from counterfoil.stored import HANDOFF, STATEMENT, Stored
 from counterfoil.trust_checks import Lineage, Said, Shared, judge
 
@@ -46,10 +45,9 @@ class StatementCheck:
         self._checkpoints = checkpoints
         self._say = say
         self._bound: dict[str, tuple[str, keys.PublicKey]] = {}
-        self._receipts: set[str] = set()
         self._shared = shared
         self._lineage = Lineage()
-        self._payloads: dict[str, Part] = {}
+        self._payloads: dict[str, Reference] = {}
         self._begun = False
 
     @property
@@ -179,13 +177,11 @@ class StatementCheck:
             self._bound[public.keyid] = (binding.actor, public)
 
     def _handoff(self, digest: str, handoff: statements.Handoff, at: str) -> None:
-        payload = Part(
-            bytes.fromhex(handoff.content.payload), handoff.payload.size, need_of(handoff.payload.media)
-        )
+        payload = Reference(handoff.content.payload, handoff.payload.size, handoff.payload.media)
         ours = self.identity is not None and handoff.sender.key == self.identity.keyid
         if handoff.proof == "countersigned" and not ours:
             self._payloads[digest] = payload  # a grant's payload is elsewhere; what is accepted is here
-        elif not self._stored.has(payload):
+        elif not self._stored.there(payload):
             self._say("CF-VERIFY-046", at, "the payload of a handoff is not in this log")
         if (handoff.proof == "recorded" and not self.is_blind) or ours:
             self._own(handoff, at, "a handoff")
@@ -219,13 +215,14 @@ class StatementCheck:
             self._own(receipt, at, "a receipt")
         if receipt.status != "accepted":
             return
+        taken = (bytes.fromhex(receipt.sender.key), bytes.fromhex(receipt.handoff))
         if not self._stored.knows(receipt.handoff, least=HANDOFF):
             self._say("CF-VERIFY-048", at, "a receipt accepts a handoff that is not in this log")
-        elif receipt.handoff in self._receipts:
+        elif taken in self._shared.accepted:
             self._say("CF-VERIFY-048", at, "a handoff was accepted twice")
-        self._receipts.add(receipt.handoff)
+        self._shared.accepted.add(taken)
         payload = self._payloads.pop(receipt.handoff, None)
-        if payload is not None and not self._stored.has(payload):
+        if payload is not None and not self._stored.there(payload):
             self._say("CF-VERIFY-046", at, "the payload of a handoff is not in this log")
 
     def _parents_there(self, listed: statements.ParentSet) -> bool:

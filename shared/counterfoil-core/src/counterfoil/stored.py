@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import struct
 from typing import Final
 
 from counterfoil.before import Before
@@ -24,6 +25,7 @@ _LACKING_MAX: Final = 256
 """Lacking parts remembered of one composite; one that lacks more is never taken for whole."""
 _LIST_MAX: Final = 64 << 20
 """Bytes of a list that is parsed; all of it stands in memory many times over."""
+_DIGESTS: Final = struct.Struct("32s")
 _DIGEST: Final = re.compile("[0-9a-f]{64}")
 _CITABLE: Final = re.compile(rb'[0-9a-f]{64}/[0-9a-f]{16}\n|\[\{"log":"|\[\{"digest":"')
 """How a checkpoint begins, a list of references to such (what a session cites of the other logs), a list of parents."""
@@ -234,8 +236,7 @@ class Stored:
         for digest, number in ROW.iter_unpack(rows):
             if digest not in blobs:
                 blobs.add(digest, number)
-        for at in range(0, len(known), 32):
-            self.add_raw(bytes(known[at : at + 32]))
+        self._known.extend(one for (one,) in _DIGESTS.iter_unpack(known))
 
 
 def _as_node(part: Part) -> bool:

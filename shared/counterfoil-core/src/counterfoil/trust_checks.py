@@ -31,6 +31,8 @@ class Shared:
     heads: Heads
     policy: Policy | None = None
     check: Check | None = None
+    accepted: set[tuple[bytes, bytes]] = field(default_factory=set)
+    """Key of a receiver, and handoff that it accepted."""
 
 
 class Lineage:

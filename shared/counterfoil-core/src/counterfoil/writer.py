@@ -1,13 +1,15 @@
 """The one writer of a log: takes finished bodies and blobs from any thread and makes them durable, chained and signed.
 
-One thread owns the file. A group is what arrived within 5 ms (or 256 entries, or until somebody waits): compressed,
-appended, fdatasync'ed. A checkpoint follows at 256 uncovered entries, 1 s after an uncovered entry, at a run's end
-and at close. The writer never truncates: after a failure it opens a new segment that says what is good of the old one.
+One thread owns the file. A group is what arrived within 5 ms (or 1,024 entries, or until somebody waits): compressed,
+appended, fdatasync'ed. A checkpoint follows behind a group at 256 uncovered entries, 1 s after an uncovered entry, at
+a run's end and at close; the home knows of the last one at these times too, but under load only once a second. The
+writer never truncates: after a failure it opens a new segment that says what is good of the old one.
 """
 
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import queue
 import threading
@@ -24,12 +26,15 @@ from counterfoil.stores import FolderStore
 __all__ = ["Sealed", "Writer"]
 
 WINDOW: Final = 0.005
-GROUP: Final = 256
+GROUP: Final = 1024
+"""Entries of a group at most: a group waits for the disk once, and who waits for the disk waits for a group."""
 EVERY: Final = 256
 PART: Final = 4 << 20
 """Bytes that are written and synced at once; less after a failure, and where the disk has little room left."""
 PART_MIN: Final = 16 << 10
 DELAY: Final = 1.0
+KEEP: Final = 1.0
+"""Seconds for which the home may know an older checkpoint than the last, under load."""
 RETRY: Final = 1.0
 LOOK: Final = 0.5
 """Seconds after which a waiting caller looks whether the writer is still alive."""
@@ -181,8 +186,11 @@ class Writer(Appender):
         owed = closing = False
         while not closing:
             timeout = None
-            if self._items or uncovered_since is not None:
-                due_at = retry_at if self._items or uncovered_since is None else uncovered_since + DELAY
+            if self._items or uncovered_since is not None or self._unkept is not None:
+                due_at = math.inf if uncovered_since is None else uncovered_since + DELAY
+                due_at = retry_at if self._items else due_at
+                if self._unkept is not None:
+                    due_at = min(due_at, self._kept + KEEP)
                 timeout = max(0.0, max(due_at, retry_at) - time.monotonic())
             try:
                 first = self._queue.get(timeout=timeout)
@@ -197,10 +205,16 @@ class Writer(Appender):
             if time.monotonic() < retry_at and not closing and not self._waiters:
                 continue  # a failing disk is asked once a second, or when somebody waits for it
             self._tell_losses()
+            if closing and (self._session_done or self._items):
+                self._tell_end()
             due = uncovered_since is not None and time.monotonic() >= uncovered_since + DELAY
             entries = sum(item[0] == ENTRY for item in self._items)
             full = self._index + entries - self._covered >= EVERY or self._offset >= appending.SEGMENT_SIZE
             ok = self._write_out(checkpoint=owed or due or closing or full, closing=closing)
+            if self._unkept is not None and (
+                owed or due or closing or self.gone or time.monotonic() >= self._kept + KEEP
+            ):
+                self._remember()
             if self.gone:
                 break
             if ok:
@@ -255,6 +269,12 @@ class Writer(Appender):
                 body = records.build(content, {"at": records.now(), "count": number})
                 self._items.append((ENTRY, body))
                 self._written -= len(body)  # nobody put it in
+
+    def _tell_end(self) -> None:
+        """The last record of a session that was closed: without it nobody knows what came after its last checkpoint."""
+        body = records.build({"op": "closed", "phase": "point"}, {"at": records.now()})
+        self._items.append((ENTRY, body))
+        self._written -= len(body)  # nobody put it in
 
     def _drain(self) -> None:
         """Count what is left when nothing more is written."""

@@ -8,8 +8,11 @@ A string ``@N`` anywhere in them is the SHA-256 of line N's bytes, so that refer
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 import io
+import os
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -75,7 +78,7 @@ class Place:
                     body = canonical.loads(item.data)["body"]
                     if "payload" in body:
                         lines.append(Envelope.parse(body).payload)
-                    else:
+                    elif body["content"]["op"] != "stored":  # ``build`` puts its own at the end
                         lines.append(canonical.dumps(body))
         return lines
 
@@ -141,6 +144,14 @@ class Place:
             yield self.evidence
         finally:
             self.write(self.whole)
+
+
+@functools.cache
+def place() -> Place:
+    """The home and evidence of this process."""
+    root = Path(tempfile.mkdtemp(prefix="counterfoil-fuzz-"))
+    os.chdir(root)
+    return Place(root)
 
 
 def _named(value: Any, digests: list[str]) -> Any:

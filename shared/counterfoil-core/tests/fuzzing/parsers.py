@@ -7,12 +7,12 @@ import functools
 import io
 import os
 import re
-import tempfile
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from evidence import MEDIA, Place
+import wholes
+from evidence import MEDIA, Place, place
 
 from counterfoil import (
     canonical,
@@ -35,14 +35,6 @@ from counterfoil.stores import FolderStore
 from counterfoil.verification import verify
 
 Target = Callable[[bytes], None]
-
-
-@functools.cache
-def place() -> Place:
-    """The home and evidence of this process."""
-    root = Path(tempfile.mkdtemp(prefix="counterfoil-fuzz-"))
-    os.chdir(root)
-    return Place(root)
 
 
 def _text(data: bytes) -> str:
@@ -409,6 +401,8 @@ def _seeds(name: str) -> list[bytes]:
             % (MEDIA[3].encode(), MEDIA[2].encode())
         ],
     }
+    if name in wholes.TARGETS:
+        return wholes.seeds(name)
     documents = [
         b'{"a":[1,-2.5,"\xc3\xa9\\n"],"b":{"c":null,"d":true}}',
         b'{"$bytes":"AAAA"}',
@@ -417,7 +411,7 @@ def _seeds(name: str) -> list[bytes]:
     return found.get(name, documents)
 
 
-TARGETS: dict[str, Target] = {
+TARGETS: dict[str, Target] = wholes.TARGETS | {
     made.__name__: made
     for made in (
         *(canonical_loads, canonical_check, envelope, envelope_mapping, compact, statement, parents, note),

@@ -13,7 +13,7 @@ from typing import Any, Final
 from counterfoil import notes, records, tree
 from counterfoil.bundles.blobtext import blob
 from counterfoil.bundles.events import Absent, Contents, Gap, Head, Key, Line, Section, SectionEnd, Text
-from counterfoil.bundles.form import FIRST, MARK, MAX_COUNTS, MAX_GAP_HASHES, Walk, gap_sizes
+from counterfoil.bundles.form import FIRST, MAX_COUNTS, MAX_GAP_HASHES, Walk, gap_sizes
 from counterfoil.bundles.scanner import ANOTHER, Scanner, is_count, is_hex
 from counterfoil.entries import MAX_ENTRY, ZERO, Entry
 from counterfoil.errors import BundleError, CounterfoilError
@@ -52,14 +52,11 @@ class Lines(Scanner):
         self.finish()
 
     def _begin(self) -> Contents:
-        data = self.raw()
-        if data != FIRST:
-            version = re.fullmatch(re.escape(MARK) + rb',"v":[1-9][0-9]{0,8}\}', data)
-            if version is not None:
-                self.refuse(
-                    "001", "the bundle is of a later version", hint="read it with a newer Counterfoil"
-                )
+        first = self.members(self.next(), {"counterfoil", "v"})
+        if first["counterfoil"] != "bundle" or type(first["v"]) is not int:
             self.refuse("003", "the first line is not a bundle's")
+        if self.data != FIRST:
+            self.refuse("001", "the bundle is of another version", hint="read it with a newer Counterfoil")
         value = self.members(self.next(), {"asked", "counts", "kind"})
         asked, counts = value["asked"], value["counts"]
         if (
@@ -123,7 +120,7 @@ class Lines(Scanner):
     def _log(self, value: dict[str, Any]) -> Section:
         self.members(value, {"kind", "note", "spki"})
         note = value["note"]
-        if type(note) is not str:
+        if type(note) is not str or type(value["spki"]) is not str:
             self.refuse("003", "a log line has a note and a key")
         origin = note.partition("\n")[0]
         self.sorted(origin)
@@ -189,6 +186,8 @@ class Lines(Scanner):
 
     def _key(self, value: dict[str, Any]) -> Key:
         self.members(value, {"kind", "spki"})
+        if type(value["spki"]) is not str:
+            self.refuse("003", "a key line has a key")
         public = self.key(value["spki"])
         self.sorted(public.keyid)
         self.take("keys")

@@ -76,11 +76,9 @@ class Scanner:
             self.refuse("003", "a line has not the members it should have")
         return value
 
-    def key(self, text: object) -> PublicKey:
+    def key(self, text: str) -> PublicKey:
         """A public key in base64 of its SPKI."""
         try:
-            if type(text) is not str:
-                raise ValueError
             der = base64.b64decode(text, validate=True)
             if base64.b64encode(der).decode() != text:
                 raise ValueError
