@@ -67,8 +67,20 @@ def chunk_cases() -> Iterator[Case]:
     )
 
     log = small()
-    log.blob(b"x" * 300_000)
+    log.blob(b"x" * 20_000)
     yield Case("a blob whose blocks repeat one byte", ending(log).evidence(), "intact", [])
+
+    log = small()
+    log.blob(b"x" * 300_000)
+    yield broken("a chunk of more than 1,024 times its bytes", ending(log), "CF-LOG-010")
+
+    log = small()
+    log.files[0] += formats.chunk(formats.FIRST, bytes.fromhex(_EMPTY), 10_000)
+    yield broken("a chunk of more items than it has bytes", ending(log), "CF-LOG-011")
+
+
+_EMPTY = "28b52ffd00586c0000280200000000010008077cd102"
+"""2,000 times the item of an empty blob, as zstd stores it."""
 
 
 # -- entries, chain and segments --------------------------------------------------------------------------------------

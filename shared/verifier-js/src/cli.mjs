@@ -2,7 +2,7 @@
 import { readFileSync, statSync } from "node:fs";
 import { parseArgs } from "node:util";
 import { isBundle, verifyBundle } from "./bundle.mjs";
-import { CounterfoilError } from "./errors.mjs";
+import { CounterfoilError, refusalOf } from "./errors.mjs";
 import { verifyEvidence } from "./evidence.mjs";
 import { EXIT, gravity } from "./findings.mjs";
 import { Keyring } from "./keyring.mjs";
@@ -20,10 +20,27 @@ Say whether evidence (a folder) or a bundle (a file) can be believed.
                  how that begins.
   --json         print JSON.
 
+Examples:
+  counterfoil-verify evidence/ --keyring auditor/
+  counterfoil-verify evidence/ --keyring auditor/ --run 4f1c --json
+  counterfoil-verify run.bundle --keyring auditor/ --policy policy.json
+
 Exit codes: 0 intact, 3 broken, 4 incomplete, 5 cannot tell, 2 usage.
 `;
 
-const COUNTED = ["logs", "records", "statements", "runs", "handoffs", "blobs", "losses", "open", "tail"];
+/** @type {[string, string, string][]} */
+const COUNTED = [
+  ["logs", "log", "logs"],
+  ["records", "record", "records"],
+  ["statements", "statement", "statements"],
+  ["runs", "run", "runs"],
+  ["handoffs", "handoff", "handoffs"],
+  ["blobs", "blob", "blobs"],
+  ["losses", "loss", "losses"],
+  ["open", "open call", "open calls"],
+  ["tail", "entry after the last checkpoint", "entries after the last checkpoint"],
+];
+const ALWAYS = 6;
 
 /**
  * @param {string[]} argv
@@ -43,16 +60,29 @@ export function main(argv, print, complain) {
     print(json ? `${JSON.stringify(document(result), null, 2)}\n` : lines(result));
     return EXIT[result.verdict];
   } catch (error) {
-    if (!(error instanceof CounterfoilError)) throw error;
-    complain(`error ${[error.code, error.where].filter(Boolean).join(" ")}: ${error.message}\n`);
-    if (error.hint !== "") complain(`  hint: ${error.hint}\n`);
+    const told = asRefusal(error);
+    complain(`error ${[told.code, told.where].filter(Boolean).join(" ")}: ${told.message}\n`);
+    if (told.hint !== "") complain(`  hint: ${told.hint}\n`);
     return 2;
   }
 }
 
+/** What went wrong, as a refusal: a person reads no stack. @param {any} error @returns {CounterfoilError} */
+function asRefusal(error) {
+  if (error instanceof CounterfoilError) return error;
+  if (typeof error?.syscall === "string") return refusalOf(error);
+  const what = error?.code ?? error?.name ?? "unknown";
+  return new CounterfoilError("CF-CLI-005", `an error in this verifier itself: ${what}`, {
+    hint: "the evidence was not judged; please report it",
+  });
+}
+
 function options(argv) {
   const usage = (message) =>
-    new CounterfoilError("CF-CLI-001", message, { hint: "counterfoil-verify --help" });
+    new CounterfoilError("CF-CLI-001", message, {
+      where: "counterfoil-verify",
+      hint: "counterfoil-verify --help",
+    });
   let given;
   try {
     given = parseArgs({
@@ -66,8 +96,9 @@ function options(argv) {
         help: { type: "boolean", short: "h" },
       },
     });
-  } catch {
-    throw usage("an option is unknown, or lacks its value");
+  } catch (error) {
+    // Node's own sentence names the option; what follows it is advice for other programs.
+    throw usage(String(error.message).split(". ")[0]);
   }
   const { values, positionals } = given;
   const help = values.help === true;
@@ -84,7 +115,10 @@ function readPolicy(path) {
     return Policy.parse(readFileSync(path));
   } catch (error) {
     if (error instanceof CounterfoilError) throw error;
-    throw new CounterfoilError("CF-TRUST-001", "the policy cannot be read", { where: path });
+    throw new CounterfoilError("CF-TRUST-001", "the policy cannot be read", {
+      where: path,
+      hint: "check its name and permissions",
+    });
   }
 }
 
@@ -93,13 +127,22 @@ function verify(path, keyring, { run, policy }) {
   try {
     stat = statSync(path);
   } catch {
-    throw new CounterfoilError("CF-STORE-002", "there is no evidence here", { where: path });
+    throw new CounterfoilError("CF-STORE-002", "there is no evidence here", {
+      where: path,
+      hint: "name the folder of a run, or a bundle",
+    });
   }
   if (stat.isDirectory()) return verifyEvidence(path, keyring, { run, policy });
   if (!isBundle(path))
-    throw new CounterfoilError("CF-STORE-003", "the path is neither a folder nor a bundle", { where: path });
+    throw new CounterfoilError("CF-STORE-003", "the path is neither a folder nor a bundle", {
+      where: path,
+      hint: "name the folder of a run, or a bundle",
+    });
   if (run !== null)
-    throw new CounterfoilError("CF-CLI-001", "--run is for evidence: a bundle holds what it was cut for");
+    throw new CounterfoilError("CF-CLI-001", "--run is for evidence: a bundle holds what it was cut for", {
+      where: path,
+      hint: "leave out --run",
+    });
   return verifyBundle(path, keyring, { policy });
 }
 
@@ -108,7 +151,7 @@ function document({ verdict, findings, notes, counts }) {
     verdict,
     findings,
     notes,
-    counts: Object.fromEntries(COUNTED.map((name) => [name, counts[name]])),
+    counts: Object.fromEntries(COUNTED.map(([name]) => [name, counts[name]])),
   };
 }
 
@@ -120,8 +163,8 @@ function lines({ verdict, findings, notes, counts }) {
     const line = `${word} ${[code, where].filter(Boolean).join(" ")}: ${message}\n`;
     return hint === "" ? line : `${line}  hint: ${hint}\n`;
   });
-  const parts = COUNTED.filter((name, index) => index < 3 || counts[name] > 0).map(
-    (name) => `${counts[name]} ${name}`,
+  const parts = COUNTED.filter(([name], index) => index < ALWAYS || counts[name] > 0).map(
+    ([name, one, many]) => `${counts[name]} ${counts[name] === 1 ? one : many}`,
   );
   return `${told.join("")}${verdict}: ${parts.join(", ")}\n`;
 }

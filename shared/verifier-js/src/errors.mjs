@@ -28,3 +28,13 @@ export function attempt(action) {
     throw error;
   }
 }
+
+/** The refusal for what the system said of a file. @param {any} error @param {string} [where] @returns {CounterfoilError} */
+export function refusalOf(error, where = error.path ?? "") {
+  const denied = error.code === "EACCES" || error.code === "EPERM";
+  return new CounterfoilError(
+    denied ? "CF-STORE-006" : "CF-STORE-001",
+    `cannot read the evidence: ${error.code}`,
+    { where, hint: denied ? "verify as a user who may read it" : "check the path and the disk" },
+  );
+}

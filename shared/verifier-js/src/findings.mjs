@@ -12,6 +12,7 @@ const CANNOT_TELL = new Set([
   "CF-LOG-022",
   "CF-STMT-004",
   "CF-BUNDLE-001",
+  "CF-STORE-006",
 ]);
 for (const n of ["004", "005", "006", "007", "008", "053", "054"]) CANNOT_TELL.add(`CF-TRUST-${n}`);
 CANNOT_TELL.add("CF-KEYS-008"); // a home that cannot tell which policy was believed before
@@ -29,6 +30,7 @@ const HINTS = {
   "CF-VERIFY-062": "compare with a checkpoint held elsewhere",
   "CF-LOG-022": "read this evidence with a newer verifier",
   "CF-STMT-004": "read this evidence with a newer verifier",
+  "CF-STORE-006": "verify as a user who may read it",
   "CF-BUNDLE-001": "read this bundle with a newer verifier",
 };
 
@@ -42,46 +44,65 @@ export function gravity(code) {
   return CANNOT_TELL.has(code) ? "cannot-tell" : "broken";
 }
 
+/** Findings in order: the first 1,000 are listed (of notes too), of the rest only how grave they are. */
 export class Findings {
   constructor() {
     /** @type {Finding[]} */
     this.list = [];
     /** @type {Finding[]} */
     this.notes = [];
+    /** @type {Set<Verdict>} verdicts of those that are not listed */
+    this.more = new Set();
+    this.moreNotes = false;
   }
 
   /** @param {string} code @param {string} where @param {string} message @param {string} [hint] */
   add(code, where, message, hint = HINTS[code] ?? "") {
-    (NOTES.has(code) ? this.notes : this.list).push({ code, where, message, hint });
+    this.take({ code, where, message, hint });
+  }
+
+  /** @param {Finding} finding */
+  take(finding) {
+    if (NOTES.has(finding.code)) {
+      if (this.notes.length < MOST) this.notes.push(finding);
+      else this.moreNotes = true;
+    } else if (this.list.length < MOST) this.list.push(finding);
+    else this.more.add(gravity(finding.code));
   }
 
   /** @param {Findings} other */
   addAll(other) {
-    this.list.push(...other.list);
-    this.notes.push(...other.notes);
+    for (const finding of other.list) this.take(finding);
+    for (const note of other.notes) this.take(note);
+    for (const verdict of other.more) this.more.add(verdict);
+    this.moreNotes ||= other.moreNotes;
   }
 
-  /** The first 1,000, and one that says there are more. */
+  /** What is listed, and one that says there are more. */
   capped() {
-    if (this.list.length <= MOST) return { list: this.list, notes: this.notes, verdict: this.verdict };
     const more = {
       code: "CF-VERIFY-009",
       where: "",
       message: "there are more findings than are listed",
-      hint: "",
+      hint: "mend or explain those that are, then verify again",
     };
-    return { list: [...this.list.slice(0, MOST), more], notes: this.notes, verdict: this.verdict };
+    return {
+      list: this.more.size === 0 ? this.list : [...this.list, more],
+      notes: this.moreNotes ? [...this.notes, more] : this.notes,
+      verdict: this.verdict,
+    };
   }
 
   get broken() {
-    return this.list.some(({ code }) => gravity(code) === "broken");
+    return this.verdict === "broken";
   }
 
   /** @returns {Verdict} */
   get verdict() {
-    return this.list
-      .map(({ code }) => gravity(code))
-      .reduce((a, b) => (GRAVITY.indexOf(a) >= GRAVITY.indexOf(b) ? a : b), "intact");
+    return [...this.list.map(({ code }) => gravity(code)), ...this.more].reduce(
+      (a, b) => (GRAVITY.indexOf(a) >= GRAVITY.indexOf(b) ? a : b),
+      "intact",
+    );
   }
 }
 

@@ -168,7 +168,7 @@ function readAgain(segments, place) {
     for (;;) {
       const { value: chunk } = attempt(() => chunks.next());
       if (chunk === null || chunk === undefined || chunk.start > place.start) return null;
-      if (chunk.start === place.start) return splitItems(chunk.raw)[place.item]?.bytes ?? null;
+      if (chunk.start === place.start) return splitItems(chunk)[place.item]?.bytes ?? null;
     }
   } finally {
     file.close();

@@ -116,7 +116,7 @@ export class LogReader {
   }
 
   chunk(chunk, state, stream) {
-    const items = splitItems(chunk.raw);
+    const items = splitItems(chunk);
     const due = state.stored;
     const isNote = chunk.form === 0 && items.length === 1 && items[0].kind === NOTE;
     if ((due !== null) !== isNote || (!isNote && items.some((item) => item.kind === NOTE)))
@@ -222,7 +222,7 @@ function noteChunk(bytes) {
   const view = { read: (offset, length) => bytes.subarray(offset, offset + length) };
   const { value: chunk } = attempt(() => new ChunkReader(view, bytes.length).next());
   if (chunk === null || chunk.form !== 0 || chunk.end > MOST_NOTE) return null;
-  const { value: items } = attempt(() => splitItems(chunk.raw));
+  const { value: items } = attempt(() => splitItems(chunk));
   return items?.length === 1 && items[0].kind === NOTE ? items[0].bytes : null;
 }
 
@@ -232,7 +232,7 @@ function readOpening(path) {
   try {
     return attempt(() => {
       const chunk = new ChunkReader(file, file.size).next();
-      const item = chunk === null ? undefined : splitItems(chunk.raw).find(({ kind }) => kind === ENTRY);
+      const item = chunk === null ? undefined : splitItems(chunk).find(({ kind }) => kind === ENTRY);
       const body = item === undefined ? null : parseEntry(item.bytes).body;
       if (body !== null) bodyKind(body);
       return body;

@@ -1,7 +1,7 @@
 /** Segment files: chunks and their items (spec/log.md, "Chunks" and "Items"). */
 import { closeSync, fstatSync, openSync, readSync } from "node:fs";
 import * as zlib from "node:zlib";
-import { CounterfoilError } from "./errors.mjs";
+import { CounterfoilError, refusalOf } from "./errors.mjs";
 import { ZstdError, ZstdStream } from "./zstd.mjs";
 
 /** @typedef {{form: number, start: number, end: number, raw: Buffer}} Chunk `raw` is valid until the next chunk */
@@ -12,8 +12,10 @@ export const ITEM_HEADER = 5;
 export const ENTRY = 1;
 export const BLOB = 2;
 export const NOTE = 3;
-const MOST = 2 ** 30;
-const MOST_ITEMS = 1_048_576;
+const MOST = 320 * 2 ** 20;
+const MOST_ITEMS = 65_536;
+/** Raw bytes that a chunk may hold by byte of the file. */
+const EXPANSION = 1_024;
 
 const TABLE = Uint32Array.from({ length: 256 }, (_, n) => {
   let c = n;
@@ -30,12 +32,21 @@ function crc32Table(bytes, before = 0) {
 /** CRC-32 (ISO-HDLC); Node has its own from 20.15. @type {(bytes: Uint8Array, before?: number) => number} */
 export const crc32 = typeof zlib.crc32 === "function" ? zlib.crc32 : crc32Table;
 
-/** A file that is read piece by piece. */
+function asked(path, action) {
+  try {
+    return action();
+  } catch (error) {
+    throw refusalOf(error, path);
+  }
+}
+
+/** A file that is read piece by piece; throws CF-STORE-006 or -001 where the system does not let it be read. */
 export class BytesOfFile {
   /** @param {string} path */
   constructor(path) {
-    this.fd = openSync(path, "r");
-    this.size = fstatSync(this.fd).size;
+    this.path = path;
+    this.fd = asked(path, () => openSync(path, "r"));
+    this.size = asked(path, () => fstatSync(this.fd).size);
   }
 
   /** Up to `length` bytes from `offset`. @param {number} offset @param {number} length @returns {Buffer} */
@@ -44,7 +55,7 @@ export class BytesOfFile {
     const bytes = Buffer.allocUnsafe(wanted);
     let done = 0;
     while (done < wanted) {
-      const got = readSync(this.fd, bytes, done, wanted - done, offset + done);
+      const got = asked(this.path, () => readSync(this.fd, bytes, done, wanted - done, offset + done));
       if (got === 0) break;
       done += got;
     }
@@ -85,7 +96,8 @@ export class ChunkReader {
     const form = header[0];
     const length = header.readUInt32LE(4);
     const size = header.readUInt32LE(8);
-    const wrong = form > 2 || header.readUIntLE(1, 3) !== 0 || length > MOST || size > MOST;
+    const large = Math.max(length, size) > MOST || size > EXPANSION * (HEADER + length);
+    const wrong = form > 2 || header.readUIntLE(1, 3) !== 0 || large;
     if (wrong || (form === 0 && length !== size)) throw torn("a chunk's header is malformed");
     const end = start + HEADER + length;
     if (end > this.end) throw torn("the file ends inside a chunk");
@@ -117,10 +129,11 @@ export class ChunkReader {
 
 /**
  * The items of a chunk, which they must fill exactly.
- * @param {Buffer} raw
+ * @param {Chunk} chunk
  * @returns {Item[]}
  */
-export function splitItems(raw) {
+export function splitItems({ raw, start, end }) {
+  const most = Math.min(MOST_ITEMS, end - start);
   const items = [];
   const bad = new CounterfoilError("CF-LOG-011", "a chunk is not filled by whole items");
   for (let at = 0; at < raw.length;) {
@@ -128,7 +141,7 @@ export function splitItems(raw) {
     const kind = raw[at];
     const end = at + ITEM_HEADER + raw.readUInt32LE(at + 1);
     if (kind < ENTRY || kind > NOTE || end > raw.length) throw bad;
-    if (items.length === MOST_ITEMS) throw bad;
+    if (items.length === most) throw bad;
     items.push({ kind, bytes: raw.subarray(at + ITEM_HEADER, end) });
     at = end;
   }

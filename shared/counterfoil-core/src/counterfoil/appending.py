@@ -166,7 +166,7 @@ class Appender:
         parts: list[bytes] = []
         size = 0
         for item in items:
-            if size >= CHUNK:
+            if size >= CHUNK or len(parts) >= segments.MAX_ITEMS:
                 yield b"".join(parts)
                 parts, size = [], 0
             size += len(item[-1])

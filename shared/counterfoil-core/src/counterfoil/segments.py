@@ -63,8 +63,12 @@ NOTE_HEAD: Final = CHUNK_HEADER.size + _ITEM.size
 
 FRAME: Final = 256 * 1024
 """Raw bytes after which a new zstd stream begins: damage costs at most the rest of one stream."""
-MAX_CHUNK: Final = 1 << 30
-MAX_ITEMS: Final = 1 << 20
+MAX_CHUNK: Final = 320 << 20
+MAX_ITEMS: Final = 1 << 16
+EXPANSION: Final = 1024
+"""Raw bytes that a chunk may stand for by byte of the file: reading a log takes time by its size, whoever wrote it."""
+_EVEN: Final = 4096
+"""Raw bytes of a block, of which none is stored in fewer than 4 bytes: so nothing expands too far."""
 LEVEL: Final = 3
 _SLICE: Final = 1024
 BLOCK: Final = 512
@@ -137,7 +141,34 @@ class Compressor:
             self._stream, self._raw, form = self._zstd.compressobj(), 0, ZSTD_FIRST
         stored: bytes = self._stream.compress(data) + self._stream.flush(zstandard.COMPRESSOBJ_FLUSH_BLOCK)
         self._raw += len(data)
+        if not _fits(len(stored), len(data)):
+            self._stream, self._raw, form = self._zstd.compressobj(), len(data), ZSTD_FIRST
+            stored = self._evenly(data)
+        if _count(data) > CHUNK_HEADER.size + len(stored):
+            self._stream = None
+            return raw_chunk(data)
         return _header(form, stored, len(data)) + stored
+
+    def _evenly(self, data: bytes) -> bytes:
+        """Stored bytes for what is all the same, in blocks that are too short to stand for much."""
+        view, stored = memoryview(data), bytearray()
+        for at in range(0, len(data), _EVEN):
+            stored += self._stream.compress(view[at : at + _EVEN])
+            stored += self._stream.flush(zstandard.COMPRESSOBJ_FLUSH_BLOCK)
+        return bytes(stored)
+
+
+def _count(data: bytes) -> int:
+    """How many items stand in the raw bytes of a chunk."""
+    at = count = 0
+    while at + _ITEM.size <= len(data):
+        at += _ITEM.size + int(_ITEM.unpack_from(data, at)[1])
+        count += 1
+    return count
+
+
+def _fits(length: int, raw_length: int) -> bool:
+    return raw_length <= EXPANSION * (CHUNK_HEADER.size + length)
 
 
 def read_chunks(
@@ -158,7 +189,12 @@ def read_chunks(
         if len(head) < CHUNK_HEADER.size:
             raise TornChunk("a chunk header is cut", offset=offset, where=where)
         form, length, raw_length, checksum = CHUNK_HEADER.unpack(head)
-        if head[1:4] != b"\0\0\0" or form > ZSTD_NEXT or length > MAX_CHUNK or raw_length > MAX_CHUNK:
+        if (
+            head[1:4] != b"\0\0\0"
+            or form > ZSTD_NEXT
+            or max(length, raw_length) > MAX_CHUNK
+            or not _fits(length, raw_length)
+        ):
             raise TornChunk("not a chunk header", offset=offset, where=where)
         stop = offset + CHUNK_HEADER.size + length
         if end is not None and stop > end:
@@ -279,7 +315,7 @@ def has_hole(file: BinaryIO, start: int, stop: int) -> bool:
 def items(chunk: Chunk, *, where: str) -> Iterator[Item]:
     """Items of a chunk, one at a time; raises LogError (CF-LOG-011) at once when they do not fill it exactly.
 
-    A chunk of nothing but empty items would stand for very many, so their number has a limit.
+    A chunk of nothing but empty items would stand for very many, so their number has a limit: one a byte of the file.
     """
     return items_at(chunk, bounds_of(chunk, where=where))
 
@@ -293,7 +329,7 @@ def items_at(chunk: Chunk, bounds: list[tuple[int, int, int]]) -> Iterator[Item]
 def bounds_of(chunk: Chunk, *, where: str) -> list[tuple[int, int, int]]:
     """Kind, begin and end of the items of a chunk; raises LogError (CF-LOG-011) when they do not fill it exactly."""
     data, size = chunk.data, len(chunk.data)
-    unpack, header = _ITEM.unpack_from, _ITEM.size
+    unpack, header, most = _ITEM.unpack_from, _ITEM.size, min(MAX_ITEMS, chunk.end - chunk.start)
     bounds: list[tuple[int, int, int]] = []
     offset = 0
     while offset < size:
@@ -304,9 +340,9 @@ def bounds_of(chunk: Chunk, *, where: str) -> list[tuple[int, int, int]]:
         offset = begin + length
         if not ENTRY <= kind <= NOTE or offset > size:
             raise LogError("not an item", code="CF-LOG-011", where=f"{where} byte {chunk.start}")
-        if len(bounds) == MAX_ITEMS:
+        if len(bounds) == most:
             raise LogError(
-                f"more than {MAX_ITEMS} items", code="CF-LOG-011", where=f"{where} byte {chunk.start}"
+                f"more than {most} items", code="CF-LOG-011", where=f"{where} byte {chunk.start}"
             )
         bounds.append((kind, begin, offset))
     return bounds

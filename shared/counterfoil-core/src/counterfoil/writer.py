@@ -40,7 +40,8 @@ LOOK: Final = 0.5
 """Seconds after which a waiting caller looks whether the writer is still alive."""
 PENDING_MAX: Final = 256 << 20
 """Bytes that may wait for a failing disk (four times as many for a slow one) before more are counted as lost."""
-MAX_BLOB: Final = segments.MAX_CHUNK - 1024
+MAX_BLOB: Final = segments.MAX_CHUNK - (2 << 20)
+"""With what may stand before it in its chunk."""
 MAX_BODY: Final = MAX_ENTRY - 512
 
 
