@@ -39,6 +39,7 @@ def test_public_names_have_docstrings(path: Path) -> None:
 
 
 def test_a_silent_name_is_found() -> None:
-    text = '__all__ = ["_listed", "told"]\ndef told():\n    "Yes."\ndef _listed(): ...\nclass Public: ...\ndef _own(): ...'
+    told = '__all__ = ["_listed", "told"]\ndef told():\n    "Yes."\n'
+    text = told + "def _listed(): ...\nclass Public: ...\ndef _own(): ...\n"
     assert list(silent(ast.parse(text))) == ["4 _listed", "5 Public"]
     assert list(silent(ast.parse(text), private=True)) == ["4 _listed"]
