@@ -142,6 +142,12 @@ def _may(
     handoff = statement.predicate
     assert isinstance(handoff, statements.Handoff)
     if authority is not None and authority.under is not None:
+        if policy is None:
+            raise HandoffError(
+                "a grant is handed on only under a trust policy: without one nobody can tell whose it is",
+                code="CF-HANDOFF-006",
+                hint="open the log with policy=...: counterfoil policy init",
+            )
         why = why_not(handoff, authority.under.grant)
         if why is not None:
             raise HandoffError(

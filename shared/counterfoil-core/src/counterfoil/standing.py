@@ -80,6 +80,16 @@ class Standing:
                 self._scan()  # what comes later is this process's own
             return self._taints.get(digest, ())
 
+    def listed(self, apart: statements.ParentSet | None) -> list[statements.Parent]:
+        """The parents in a list that stands apart, as far as this evidence holds it."""
+        if apart is None:
+            return []
+        try:
+            self._recorder.flush()
+            return statements.parse_parents(read(self._recorder.evidence).blob(apart.sha256))
+        except CounterfoilError:
+            return []
+
     def placed(self, digest: str, origin: str) -> bool:
         """Whether this process appended a statement to the log of that origin."""
         return (origin, digest) in self._placed
