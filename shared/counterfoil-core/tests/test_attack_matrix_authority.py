@@ -144,7 +144,7 @@ def test_row_33_a_grant_handed_on_in_the_name_of_its_owner(
     sender.policy = None
     with pytest.raises(HandoffError, match="CF-HANDOFF-006"):
         sender.seal(to="target", authority=Allow("repo:read", under=grant))
-    giver.agree(sender, thief, receiver, name="with the target")
+    giver.agree(sender, thief, receiver, name="with-the-target")
     assert receiver.refuses(forged_envelope, grants=grant.chain) == "CF-HANDOFF-020"
     accepted = receiver.accept(honest, grants=grant.chain)
     assert (accepted.sender, accepted.sender_key) == (("sender",), sender.key.keyid)

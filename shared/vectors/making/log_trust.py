@@ -172,7 +172,7 @@ def _accepted_in_two() -> Iterator[Case]:
             log = begun() if place is None else begun(Log(place, owner))
             members = {"issued": NOW, "expires": NOW + 300_000, "nonce": "7" * 32, "stored": True}
             digest = given(log, **members)
-            receipt(log, digest, by=owner)
+            receipt(log, digest, by=owner, issued=NOW + len(logs))
             logs.append(ending(log))
         codes = ["CF-VERIFY-048"] if verdict == "broken" else []
         yield Case(name, logs[0].evidence(logs[1]), verdict, codes)
