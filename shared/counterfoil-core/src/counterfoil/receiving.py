@@ -50,7 +50,7 @@ class Receiving:
 
     def refuse(self, code: str, reason: str, hint: str) -> NoReturn:
         """Sign the refusal into the log and raise it."""
-        if self.what == "handoff":
+        if self.what == "handoff" and self.log.refusing(is_known=bool(self.checks)):
             receipt(
                 self.log,
                 self.envelope.digest,
