@@ -152,16 +152,20 @@ def test_row_33_a_grant_handed_on_in_the_name_of_its_owner(
 
 
 @pytest.mark.parametrize("member", ["own", "seen"])
-def test_a_grant_that_lies_about_logs_is_refused(
-    giver: Any, sender: Any, receiver: Any, member: str
-) -> None:
+def test_a_grant_that_lies_about_logs_is_refused(giver: Any, sender: Any, receiver: Any, member: str) -> None:
     """Every link becomes a part of the receiver's log: none that would make it wrong for a verifier does."""
     with receiver.inside() as log:
         origin = log.origin
         receiver.seal(to="sender")
-    lie = {"origin": origin if member == "seen" else f"{giver.key.keyid}/{'c' * 16}", "root": "0" * 64, "size": 1}
+    lie = {
+        "origin": origin if member == "seen" else f"{giver.key.keyid}/{'c' * 16}",
+        "root": "0" * 64,
+        "size": 1,
+    }
     given = {"allow": ["repo:read"], "expires": LATE, "maxDepth": 2}
-    first = giver.sign(giver.message(to="sender", authority=given, **{member: lie if member == "own" else [lie]}))
+    first = giver.sign(
+        giver.message(to="sender", authority=given, **{member: lie if member == "own" else [lie]})
+    )
     grants = [first]
     if member == "own":
         receiver.accept(giver.sign(giver.message(own=lie | {"root": "1" * 64})))
