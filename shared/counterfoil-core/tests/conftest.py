@@ -297,6 +297,15 @@ class Party:
             envelope = envelope.cosigned(one.key, limit=policy_form.MAX_ENVELOPE)
         return envelope.to_bytes()
 
+    def agree(self, *others: Party, **changes: Any) -> None:
+        """One policy of this owner's for all of them: each speaks for its own name."""
+        policy = self.policy_of(*others, **{"name": "agreed"} | changes)
+        for one in (self, *others):
+            one.close()
+            one.policy = policy
+            if one is not self:
+                one.trust(self, admin=True)
+
     def listed(self, **changes: Any) -> dict[str, Any]:
         """This owner's key as a policy lists it."""
         spki = base64.b64encode(self.key.spki).decode()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from hashlib import sha256
 from typing import Any
 
 import pytest
@@ -26,7 +27,9 @@ def sender(party: Callable[..., Any], giver: Any) -> Any:
 
 @pytest.fixture
 def receiver(party: Callable[..., Any], giver: Any, sender: Any) -> Any:
-    return party("receiver", trusts=[giver, sender])
+    found = party("receiver", trusts=[giver, sender])
+    giver.agree(sender, found)
+    return found
 
 
 def granted(giver: Any, sender: Any, **more: Any) -> Any:
@@ -117,6 +120,75 @@ def test_row_33_authority_that_has_expired(giver: Any, sender: Any, receiver: An
     assert receiver.refuses(giver.sign(giver.message(authority=old))) == "CF-HANDOFF-022"
 
 
+def test_row_33_a_grant_handed_on_in_the_name_of_its_owner(
+    giver: Any, sender: Any, party: Callable[..., Any]
+) -> None:
+    """Whoever was given a part knows the whole grant; only a policy says that it does not speak for its owner."""
+    thief, receiver = party("thief"), party("target")
+    giver.agree(sender, thief)
+    grant = granted(giver, sender)
+    message = thief.message(
+        to="target",
+        authority={"allow": ["repo:*"], "expires": LATE, "from": grant.digest, "maxDepth": 1},
+        sender={"actor": "sender", "key": thief.key.keyid},
+        content=thief.message(to="target")["content"] | {"from": ["sender"]},
+    )
+    receiver.trust(giver, sender, thief)
+    message["authority"]["allow"] = ["repo:read"]
+    forged_envelope = thief.sign(message)
+    assert receiver.refuses(forged_envelope, grants=grant.chain) == "CF-HANDOFF-022"
+    # Nor does anybody hand on, or take, what is rightly handed on where there is no policy.
+    honest = sender.seal(to="target", authority=Allow("repo:read", under=grant))
+    assert receiver.refuses(honest, grants=grant.chain) == "CF-HANDOFF-022"
+    sender.close()
+    sender.policy = None
+    with pytest.raises(HandoffError, match="CF-HANDOFF-006"):
+        sender.seal(to="target", authority=Allow("repo:read", under=grant))
+    giver.agree(sender, thief, receiver, name="with-the-target")
+    assert receiver.refuses(forged_envelope, grants=grant.chain) == "CF-HANDOFF-020"
+    accepted = receiver.accept(honest, grants=grant.chain)
+    assert (accepted.sender, accepted.sender_key) == (("sender",), sender.key.keyid)
+    assert receiver.verdict() == ("intact", [])
+
+
+@pytest.mark.parametrize("member", ["own", "seen"])
+def test_a_grant_that_lies_about_logs_is_refused(giver: Any, sender: Any, receiver: Any, member: str) -> None:
+    """Every link becomes a part of the receiver's log: none that would make it wrong for a verifier does."""
+    with receiver.inside() as log:
+        origin = log.origin
+        receiver.seal(to="sender")
+    lie = {
+        "origin": origin if member == "seen" else f"{giver.key.keyid}/{'c' * 16}",
+        "root": "0" * 64,
+        "size": 1,
+    }
+    given = {"allow": ["repo:read"], "expires": LATE, "maxDepth": 2}
+    first = giver.sign(
+        giver.message(to="sender", authority=given, **{member: lie if member == "own" else [lie]})
+    )
+    grants = [first]
+    if member == "own":
+        receiver.accept(giver.sign(giver.message(own=lie | {"root": "1" * 64})))
+    last = {"allow": ["repo:read"], "expires": LATE, "from": first.digest, "maxDepth": 1}
+    assert receiver.refuses(sender.sign(sender.message(authority=last)), grants=grants) == "CF-HANDOFF-024"
+    assert receiver.verdict() == ("intact", [])
+
+
+def test_a_taint_behind_a_long_list_of_parents(giver: Any, sender: Any, receiver: Any) -> None:
+    tainted = receiver.accept(giver.seal("page", taint=["web"]), "page")
+    parents = [tainted.digest, *(f"{number:064x}" for number in range(20))]
+    with receiver.inside() as log:
+        listed, data = counterfoil.statements.split_parents(
+            [{"digest": one, "rel": "control"} for one in parents], 16
+        )
+        assert (listed, data is not None) == ([], True)
+        digest = sha256(data).hexdigest()
+        log.recorder.open().blob(digest, data)
+    apart = {"count": len(parents), "sha256": digest, "size": len(data)}
+    assert receiver.refuses(sender.sign(sender.message(parentSet=apart))) == "CF-HANDOFF-023"
+    receiver.accept(sender.sign(sender.message(parentSet=apart, taint=["web"])))
+
+
 def test_row_34_an_injected_instruction_signed_by_a_good_agent(
     giver: Any, sender: Any, receiver: Any
 ) -> None:
@@ -167,8 +239,8 @@ def test_authority_survives_a_restart(giver: Any, sender: Any, receiver: Any) ->
     sender.close()
     locked = sender.lab.at(sender.home)
     with locked:
-        held = counterfoil.open(sender.evidence, actor="sender")
-        with counterfoil.open(sender.evidence, actor="sender") as second:
+        held = counterfoil.open(sender.evidence, actor="sender", policy=sender.policy)
+        with counterfoil.open(sender.evidence, actor="sender", policy=sender.policy) as second:
             assert (held.origin, second.origin != origin) == (origin, True)
             envelope = counterfoil.seal(
                 second, "task", to="receiver", authority=Allow("repo:read", under=grant)

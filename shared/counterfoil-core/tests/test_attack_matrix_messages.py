@@ -104,6 +104,7 @@ def test_row_05_ancestry_cut_off_on_the_way(sender: Any, receiver: Any, party: C
     giver, middle = party("giver"), party("middle")
     for one in (middle, sender, receiver):
         one.trust(giver, middle)
+    giver.agree(middle, sender, receiver)
     first = middle.accept(granted(giver, "middle"), "grant")
     under = counterfoil.Allow("repo:read", under=first)
     second = sender.accept(middle.seal("grant", to="sender", authority=under), "grant", grants=first.chain)

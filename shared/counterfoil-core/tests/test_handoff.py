@@ -872,3 +872,58 @@ def test_a_nonce_is_its_senders_own(
     with pytest.raises(HandoffRefusedError):
         receiver.accept(sender.seal("again").to_bytes(), "again")
     other.close()
+
+
+def test_nobody_without_a_key_fills_the_disk(sides: tuple[Side, Side], lab: Any, monkeypatch: Any) -> None:
+    sender, receiver = sides
+    stranger = Side(lab, "stranger")
+    monkeypatch.setattr("counterfoil.openlog.UNKNOWN_A_MINUTE", 3)
+    for number in range(8):
+        envelope = stranger.seal(str(number))
+        with pytest.raises(HandoffRefusedError, match="CF-HANDOFF-011"):
+            receiver.accept(envelope, str(number))
+    assert len(receiver.receipts()) == 3
+    # Whom one knows is told of one by one, however often.
+    for number in range(5):
+        assert receiver.refused(sender.seal(str(number)), "another") == "CF-HANDOFF-016"
+    stranger.close()
+
+
+def test_a_receipt_by_another_key_locks_out_none(sides: tuple[Side, Side], lab: Any) -> None:
+    sender, receiver = sides
+    other = Side(lab, "other")
+    sender.trust(receiver)
+    sender.trust(other)
+
+    def forged(digest: str) -> Envelope:
+        with other.inside() as log:
+            key = log.fingerprint
+        predicate = {
+            "checks": [],
+            "handoff": digest,
+            "issued": time.time_ns() // 1_000_000,
+            "sender": {"actor": "receiver", "key": key},
+            "status": "accepted",
+        }
+        subject = {"digest": {"sha256": digest}, "name": "handoff"}
+        return other.sign(predicate, subject, kind=statements.RECEIPT)
+
+    def take(receipt: Envelope) -> str:
+        with sender.inside() as log:
+            try:
+                counterfoil.take_receipt(log, receipt)
+            except HandoffRefusedError as exc:
+                return exc.code
+        return ""
+
+    # At first contact the home cannot tell whose key it is; the true receipt is kept all the same.
+    first = sender.seal("first")
+    assert take(forged(first.digest)) == ""
+    receiver.seal("before", to="x")
+    receiver.close()
+    assert take(receiver.accept(first, "first").answer) == ""
+    second = sender.seal("second")
+    assert take(forged(second.digest)) == "CF-HANDOFF-025"
+    assert take(receiver.accept(second, "second").answer) == ""
+    other.close()
+    assert sender.verdict().verdict == "intact"

@@ -18,6 +18,7 @@ def test_the_code_of_the_page_runs(party: Callable[..., Any]) -> None:
     planner = party("planner")
     coder = party("coder", trusts=[planner])
     tester = party("tester", trusts=[planner, coder])
+    planner.agree(coder, tester)
     names: dict[str, Any] = {"counterfoil": counterfoil, "task": "write tests", "part": "write one test"}
     exec(imports, names)  # noqa: S102 - our own page
     with planner.inside() as names["log"]:

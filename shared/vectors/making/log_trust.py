@@ -60,9 +60,8 @@ def message(
 def given(log: Log, **changes: Any) -> str:
     """A grant from the peer to `counter`, whose payload is elsewhere."""
     authority = {"allow": ALLOW, "expires": ENDS, "maxDepth": 2}
-    return message(
-        log, by=PEER, actor="weather", to="counter", stored=False, **({"authority": authority} | changes)
-    )
+    members = {"authority": authority, "stored": False} | changes
+    return message(log, by=PEER, actor="weather", to="counter", **members)
 
 
 def handed_on(*, grant: bool = True, taint: list[str] | None = None, of: Any = None, **changes: Any) -> Log:
@@ -134,6 +133,25 @@ def trust_cases() -> Iterator[Case]:
     receipt(log, digest)
     yield broken("a receipt twice", ending(log), "CF-VERIFY-048")
     log = begun()
+    digest = given(log, stored=True)
+    receipt(log, digest)
+    accepted(log, digest)
+    yield Case("receipts for one handoff by two receivers", ending(log).evidence(), "intact", [])
+    yield from _accepted_in_two()
+    log = begun()
+    message(log, stored=False, authority={"allow": ALLOW, "expires": ENDS, "maxDepth": 2})
+    yield Case("an own grant that came along", ending(log).evidence(), "intact", [])
+    log = begun()
+    accepted(log, message(log, stored=False))
+    yield broken("an own handoff that was accepted here, without its payload", ending(log), "CF-VERIFY-046")
+    log = ending(begun())
+    last = log.checkpoints[0]
+    message(log, stored=False, own=head(log.origin, last["size"], last["root"]))
+    yield broken("an own handoff that was sealed here, without its payload", ending(log), "CF-VERIFY-046")
+    log = begun()
+    message(log, stored=False, own=head(f"{IDENTITY.keyid}/{'c' * 16}", 3, "1" * 64))
+    yield Case("an own handoff that was sealed elsewhere", ending(log).evidence(), "intact", [])
+    log = begun()
     digest = message(log)
     receipt(log, digest, by=IDENTITY, own=head(log.origin, 1, "0" * 64))
     yield broken("a receipt that names a checkpoint that never was", ending(log), "CF-VERIFY-047")
@@ -141,6 +159,23 @@ def trust_cases() -> Iterator[Case]:
     accepted(log, given(log))
     yield broken("an accepted handoff whose payload is not there", ending(log), "CF-VERIFY-046")
     yield from _heads()
+
+
+def _accepted_in_two() -> Iterator[Case]:
+    """One handoff in two logs of the evidence, accepted by a receipt in each."""
+    for name, owners, verdict in (
+        ("a handoff that one identity accepted in two logs", (IDENTITY, IDENTITY), "broken"),
+        ("a handoff that two identities accepted", (IDENTITY, PEER), "intact"),
+    ):
+        logs = []
+        for place, owner in zip((None, OTHER), owners, strict=True):
+            log = begun() if place is None else begun(Log(place, owner))
+            members = {"issued": NOW, "expires": NOW + 300_000, "nonce": "7" * 32, "stored": True}
+            digest = given(log, **members)
+            receipt(log, digest, by=owner, issued=NOW + len(logs))
+            logs.append(ending(log))
+        codes = ["CF-VERIFY-048"] if verdict == "broken" else []
+        yield Case(name, logs[0].evidence(logs[1]), verdict, codes)
 
 
 def _tainted(taint: list[str]) -> Log:

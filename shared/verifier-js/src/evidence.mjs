@@ -99,6 +99,7 @@ class EvidenceCheck {
     }
     this.citations(judged);
     this.heads(judged);
+    this.acceptances(judged);
     if (this.run === null) this.gone(checks);
     this.copied(judged);
     if (logs.length === 0)
@@ -146,6 +147,19 @@ class EvidenceCheck {
             "a statement names a checkpoint that a log here never had",
           );
         else this.findings.add("CF-TRUST-042", where, "a peer told two histories of its log");
+      }
+    }
+  }
+
+  /** Handoffs that one identity accepted in several of its logs. */
+  acceptances(judged) {
+    const taken = new Map();
+    for (const { log, judge } of judged) {
+      for (const [handoff, digest] of judge.acceptances) {
+        const place = `${judge.identity.fingerprint} ${handoff}`;
+        if (!taken.has(place)) taken.set(place, digest);
+        else if (taken.get(place) !== digest)
+          this.findings.add("CF-VERIFY-048", log.name, "a handoff was accepted in another log as well");
       }
     }
   }

@@ -49,12 +49,14 @@ export class Judge {
     this.statements = new Map();
     /** @type {Map<string, any>} predicates of the handoffs among them that later statements may build upon */
     this.grants = new Map();
-    /** @type {Map<string, any>} predicates of the verified handoffs among them that another identity countersigned */
+    /** @type {Map<string, any>} predicates of the verified countersigned handoffs among them that were not sealed here */
     this.foreign = new Map();
     /** @type {{where: string, origin: string, size: number, root: string, own: boolean}[]} heads that statements told */
     this.told = [];
-    /** @type {Set<string>} handoffs that a receipt accepted */
+    /** @type {Set<string>} handoffs that a receipt accepted, each with the key of its receiver */
     this.accepted = new Set();
+    /** @type {Map<string, string>} handoffs that the identity accepted: the receipt */
+    this.acceptances = new Map();
     /** @type {Map<number, string>} valid checkpoints so far: size, root */
     this.checkpoints = new Map();
     this.where = name;
@@ -256,7 +258,7 @@ export class Judge {
       return;
     } else {
       if (kind === "handoff") this.handoff(predicate, digest);
-      else this.receipt(predicate);
+      else this.receipt(predicate, digest);
       for (const head of headsOf(predicate)) this.told.push({ ...head, where: this.where });
     }
     this.judgeByPolicy(kind, predicate, verified);
@@ -290,7 +292,7 @@ export class Judge {
     this.counts.handoffs += 1;
     const { proof, sender } = predicate;
     const ours = proof === "recorded" || sender.key === this.identity?.fingerprint;
-    if (ours) this.payload(predicate);
+    if (proof === "recorded" || (ours && predicate.own?.origin === this.origin)) this.payload(predicate);
     else this.foreign.set(digest, predicate); // where its payload is not there, that is said at the receipt that accepts it
     this.own("handoff", predicate);
     if (proof === "recorded") {
@@ -352,14 +354,17 @@ export class Judge {
     return bytes === null ? null : attempt(() => parseParentSet(bytes)).value;
   }
 
-  receipt(predicate) {
-    const { handoff, status } = predicate;
+  receipt(predicate, digest) {
+    const { handoff, status, sender } = predicate;
     this.own("receipt", predicate);
     if (status !== "accepted") return;
-    if (this.statements.get(handoff) !== "handoff" || this.accepted.has(handoff))
+    const taken = `${sender.key} ${handoff}`;
+    if (this.statements.get(handoff) !== "handoff" || this.accepted.has(taken))
       this.find("CF-VERIFY-048", "a receipt accepts a handoff that is not in this log, or accepts one twice");
-    else if (this.foreign.has(handoff)) this.payload(this.foreign.get(handoff));
-    this.accepted.add(handoff);
+    else if (sender.key === this.identity?.fingerprint) this.acceptances.set(handoff, digest);
+    this.accepted.add(taken);
+    if (this.foreign.has(handoff)) this.payload(this.foreign.get(handoff));
+    this.foreign.delete(handoff);
   }
 }
 

@@ -142,6 +142,12 @@ def _may(
     handoff = statement.predicate
     assert isinstance(handoff, statements.Handoff)
     if authority is not None and authority.under is not None:
+        if policy is None:
+            raise HandoffError(
+                "a grant is handed on only under a trust policy: without one nobody can tell whose it is",
+                code="CF-HANDOFF-006",
+                hint="open the log with policy=...: counterfoil policy init",
+            )
         why = why_not(handoff, authority.under.grant)
         if why is not None:
             raise HandoffError(
@@ -298,7 +304,8 @@ def take_receipt(log: OpenLog, answer: Sent) -> statements.Receipt:
     now = time.time_ns() // 1_000_000
     coming.speaks(found, signers, now)
     audience = log.standing.audience(found.handoff)
-    if audience is None or (policy is not None and audience != found.sender.actor):
+    known = log.peers.keys(audience) if audience is not None and policy is None else frozenset()
+    if audience is None or audience != found.sender.actor or (known and found.sender.key not in known):
         coming.refuse(
             "CF-HANDOFF-025",
             "the receipt is for no handoff that was sealed here for its signer",
@@ -306,7 +313,7 @@ def take_receipt(log: OpenLog, answer: Sent) -> statements.Receipt:
         )
     if found.issued > now + coming.skew:
         coming.refuse("CF-HANDOFF-015", "issued in the future", "check the clocks of both machines")
-    if found.status == "accepted" and log.standing.is_accepted(found.handoff):
+    if found.status == "accepted" and log.standing.is_accepted(found.handoff, found.sender.key):
         coming.refuse(
             "CF-HANDOFF-018", "a receipt that accepts this handoff was kept before", "nothing: it is here"
         )

@@ -8,7 +8,7 @@ import threading
 import time
 from contextvars import ContextVar
 from types import TracebackType
-from typing import Any
+from typing import Any, Final
 
 from counterfoil import records, statements, trust
 from counterfoil.authority import Grant
@@ -21,6 +21,9 @@ from counterfoil.settings import load
 from counterfoil.standing import Standing
 
 __all__ = ["Accepted", "OpenLog", "open"]
+
+UNKNOWN_A_MINUTE: Final = 60
+"""Refusals of messages that no known key signed, each with a receipt of its own."""
 
 
 class OpenLog:
@@ -51,6 +54,7 @@ class OpenLog:
         self._peers = Peers()
         self._standing = Standing(self.recorder)
         self._clock = threading.Lock()
+        self._refused = (0.0, 0)
         self._last = 0
         self._pid = os.getpid()
 
@@ -111,6 +115,19 @@ class OpenLog:
             head = writer.last_checkpoint()
             self.standing.said(head)
             return self._last, head
+
+    def refusing(self, *, is_known: bool) -> bool:
+        """Whether a refusal is written down: of messages that no known key signed only so many in a minute, so that
+        nobody without a key fills the disk; the caller is told of every one.
+        """
+        if is_known:
+            return True
+        with self._clock:
+            began, count = self._refused
+            if time.monotonic() - began >= 60 or not count:
+                began, count = time.monotonic(), 0
+            self._refused = (began, count + 1)
+            return count < UNKNOWN_A_MINUTE
 
     @property
     def fingerprint(self) -> str:

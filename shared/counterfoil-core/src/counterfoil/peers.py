@@ -79,6 +79,11 @@ class Peers:
         listed = [{"origin": one.origin, "root": one.root, "size": one.size} for one in found]
         return sorted(listed, key=lambda one: str(one["origin"]))
 
+    def keys(self, actor: str) -> frozenset[str]:
+        """The keys by which an actor told heads of its logs."""
+        self.heads(actor)
+        return frozenset(origin.partition("/")[0] for origin in (self._told or {}).get(actor, ()))
+
     def learn(self, told: PeerHead) -> None:
         """Keep a head, unless a larger one is kept."""
         path = _path(told.origin)

@@ -50,7 +50,7 @@ class Receiving:
 
     def refuse(self, code: str, reason: str, hint: str) -> NoReturn:
         """Sign the refusal into the log and raise it."""
-        if self.what == "handoff":
+        if self.what == "handoff" and self.log.refusing(is_known=bool(self.checks)):
             receipt(
                 self.log,
                 self.envelope.digest,
@@ -91,7 +91,7 @@ class Receiving:
             return
         for code, message, _, hint in judge(self.policy, predicate, signers, ""):
             self.refuse(_DENIED.get(code, "CF-HANDOFF-020"), message, hint)
-        if not self.policy.usable(predicate.sender.key, now):
+        if not self.policy.speaks_now(predicate.sender.actor, predicate.sender.key, signers, now):
             self.refuse(
                 "CF-HANDOFF-020", "the key of the sender is not valid now", "ask the sender for its new key"
             )
@@ -141,6 +141,12 @@ class Receiving:
             return
         if handoff.authority.expires + self.skew < now:
             self._denied("its authority has expired")
+        if self.policy is None and handoff.authority.grant is not None:
+            self.refuse(
+                "CF-HANDOFF-022",
+                "nobody can tell without a trust policy whose grant it hands on",
+                "open the log with policy=...: it says which key speaks for which name",
+            )
         grants = self._grants(sent)
         chain: list[Envelope] = []
         link = handoff
@@ -152,13 +158,34 @@ class Receiving:
                 self._denied(why or "its grant is not there")
             chain.append(found)
             link = _handoff(grant)
+            self._fits(link, found)
+            self.taint(link)
         self.chain = tuple(chain)
         self.checks.append("authority")
+
+    def _fits(self, grant: statements.Handoff, envelope: Envelope) -> None:
+        """What a link says of logs fits what is known of them: it becomes a part of this log."""
+        told = PeerHead.of(grant, envelope)
+        why: str | None = None
+        if told is not None and told.origin.startswith(f"{grant.sender.key}/"):
+            try:
+                why = contradiction(told, self.log.peers.kept(told.origin))
+                if why is None:
+                    self.log.peers.learn(told)
+            except CounterfoilError as exc:
+                why = f"nobody can tell ({exc.code}): {exc.message}"
+            if why is None and grant.own is not None and self.log.standing.had(grant.own) is False:
+                why = "a grant names a checkpoint of this evidence that it never had"
+        if why is None and any(self.log.standing.had(head) is False for head in grant.seen or ()):
+            why = "a grant was told a checkpoint that is not in this log"
+        if why is not None:
+            self.refuse("CF-HANDOFF-024", why, "compare both logs: one of them was cut or rewritten")
 
     def taint(self, handoff: statements.Handoff) -> None:
         """Whether the handoff has every taint of what it follows from, as far as that stands here."""
         own = set(handoff.taint or ())
-        if any(not own.issuperset(self.log.standing.taint(parent.digest)) for parent in handoff.parents):
+        parents = [*handoff.parents, *self.log.standing.listed(handoff.parentSet)]
+        if any(not own.issuperset(self.log.standing.taint(parent.digest)) for parent in parents):
             self.refuse(
                 "CF-HANDOFF-023",
                 "it drops a taint of what it follows from",

@@ -26,7 +26,7 @@ class Standing:
         self._lock = threading.RLock()
         self._heads: dict[str, dict[int, str]] = {}
         self._sealed: dict[str, str | None] = {}
-        self._accepted: set[str] = set()
+        self._accepted: set[tuple[str, str]] = set()
         self._taints: dict[str, tuple[str, ...]] = {}
         self._scanned = False
         self._placed: set[tuple[str, str]] = set()
@@ -69,9 +69,9 @@ class Standing:
                 self._scan()
             return self._sealed.get(handoff)
 
-    def is_accepted(self, handoff: str) -> bool:
-        """Whether a receipt that accepts a handoff stands here (ask ``audience`` first, which reads)."""
-        return handoff in self._accepted
+    def is_accepted(self, handoff: str, key: str) -> bool:
+        """Whether a receipt by this key that accepts a handoff stands here (ask ``audience`` first, which reads)."""
+        return (handoff, key) in self._accepted
 
     def taint(self, digest: str) -> tuple[str, ...]:
         """The taint of a handoff that stands here."""
@@ -79,6 +79,16 @@ class Standing:
             if digest not in self._taints and not self._scanned:
                 self._scan()  # what comes later is this process's own
             return self._taints.get(digest, ())
+
+    def listed(self, apart: statements.ParentSet | None) -> list[statements.Parent]:
+        """The parents in a list that stands apart, as far as this evidence holds it."""
+        if apart is None:
+            return []
+        try:
+            self._recorder.flush()
+            return statements.parse_parents(read(self._recorder.evidence).blob(apart.sha256))
+        except CounterfoilError:
+            return []
 
     def placed(self, digest: str, origin: str) -> bool:
         """Whether this process appended a statement to the log of that origin."""
@@ -101,7 +111,7 @@ class Standing:
             if predicate.proof == "countersigned" and predicate.sender.key == identity:
                 self._sealed[statement.digest] = predicate.audience
         elif isinstance(predicate, statements.Receipt) and predicate.status == "accepted":
-            self._accepted.add(predicate.handoff)
+            self._accepted.add((predicate.handoff, predicate.sender.key))
 
     def _checkpoint(self, seen: log.CheckpointSeen) -> None:
         try:

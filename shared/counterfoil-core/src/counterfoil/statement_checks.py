@@ -45,6 +45,7 @@ class StatementCheck:
         self._checkpoints = checkpoints
         self._say = say
         self._bound: dict[str, tuple[str, keys.PublicKey]] = {}
+        self._accepted: set[tuple[bytes, bytes]] = set()
         self._shared = shared
         self._lineage = Lineage()
         self._payloads: dict[str, Reference] = {}
@@ -93,7 +94,7 @@ class StatementCheck:
             self.handoffs += 1
             self._handoff(statement.digest, predicate, at)
         else:
-            self._receipt(predicate, at)
+            self._receipt(statement.digest, predicate, at)
         self._lineage.add(statement)
         self._trusted(predicate, signers, at)
 
@@ -179,8 +180,12 @@ class StatementCheck:
     def _handoff(self, digest: str, handoff: statements.Handoff, at: str) -> None:
         payload = Reference(handoff.content.payload, handoff.payload.size, handoff.payload.media)
         ours = self.identity is not None and handoff.sender.key == self.identity.keyid
-        if handoff.proof == "countersigned" and not ours:
-            self._payloads[digest] = payload  # a grant's payload is elsewhere; what is accepted is here
+        # A grant that came along has its payload elsewhere, whoever gave it; what was accepted here is here.
+        came = handoff.proof == "countersigned" and not (
+            ours and handoff.own is not None and handoff.own.origin == self.origin
+        )
+        if came:
+            self._payloads[digest] = payload
         elif not self._stored.there(payload):
             self._say("CF-VERIFY-046", at, "the payload of a handoff is not in this log")
         if (handoff.proof == "recorded" and not self.is_blind) or ours:
@@ -210,17 +215,20 @@ class StatementCheck:
         if (recorded and not here) or (here and self._checkpoints.get(own.size) != own.root):
             self._say("CF-VERIFY-047", at, f"{what} names a checkpoint that this log never had")
 
-    def _receipt(self, receipt: statements.Receipt, at: str) -> None:
-        if self.identity is not None and receipt.sender.key == self.identity.keyid:
+    def _receipt(self, digest: str, receipt: statements.Receipt, at: str) -> None:
+        ours = self.identity is not None and receipt.sender.key == self.identity.keyid
+        if ours:
             self._own(receipt, at, "a receipt")
         if receipt.status != "accepted":
             return
         taken = (bytes.fromhex(receipt.sender.key), bytes.fromhex(receipt.handoff))
         if not self._stored.knows(receipt.handoff, least=HANDOFF):
             self._say("CF-VERIFY-048", at, "a receipt accepts a handoff that is not in this log")
-        elif taken in self._shared.accepted:
+        elif taken in self._accepted:
             self._say("CF-VERIFY-048", at, "a handoff was accepted twice")
-        self._shared.accepted.add(taken)
+        elif ours:
+            self._shared.acceptances.note(self.origin.rpartition("/")[2], receipt, digest)
+        self._accepted.add(taken)
         payload = self._payloads.pop(receipt.handoff, None)
         if payload is not None and not self._stored.there(payload):
             self._say("CF-VERIFY-046", at, "the payload of a handoff is not in this log")

@@ -104,6 +104,13 @@ class Policy:
         counted = {one for one in signers if one in entry.keys and self.judge(one, issued) == "valid"}
         return len(counted) >= entry.threshold
 
+    def speaks_now(self, actor: str, key: str, signers: list[str], now: int) -> bool:
+        """Whether these keys still speak for an actor: none of them by a time that only they tell."""
+        entry = self.agent(actor)
+        if entry is None or key not in entry.keys or not self.usable(key, now):
+            return False
+        return len({one for one in signers if one in entry.keys and self.usable(one, now)}) >= entry.threshold
+
     def starts(self, actor: str) -> bool:
         """Whether an actor may start authority."""
         return self.content.roots is None or covers_any(self.content.roots, actor)

@@ -15,7 +15,7 @@ from counterfoil.dsse import Check
 from counterfoil.findings import Finding, Verdict
 from counterfoil.trust import Judged, Policy
 
-__all__ = ["Heads", "Lineage", "Said", "Shared", "judge"]
+__all__ = ["Acceptances", "Heads", "Lineage", "Said", "Shared", "judge"]
 
 Said = tuple[str, str, Verdict, str]
 """Code, message, verdict and hint of a finding."""
@@ -31,8 +31,7 @@ class Shared:
     heads: Heads
     policy: Policy | None = None
     check: Check | None = None
-    accepted: set[tuple[bytes, bytes]] = field(default_factory=set)
-    """Key of a receiver, and handoff that it accepted."""
+    acceptances: Acceptances = field(default_factory=lambda: Acceptances())
 
 
 class Lineage:
@@ -113,6 +112,27 @@ class Heads:
                     f"a peer told two histories of its log {origin.rpartition('/')[2]} (size {size})",
                     "both statements are signed by it: keep them, they prove it to anybody",
                 )
+
+
+@dataclass(slots=True)
+class Acceptances:
+    """What receivers accepted by receipts in their own logs: of all logs of one identity only one accepts a handoff."""
+
+    _taken: dict[tuple[bytes, bytes], tuple[str, str]] = field(default_factory=dict)
+    _again: list[str] = field(default_factory=list)
+
+    def note(self, log: str, receipt: statements.Receipt, digest: str) -> None:
+        """Note a receipt `accepted` by the identity of the log that it stands in."""
+        key = (bytes.fromhex(receipt.sender.key), bytes.fromhex(receipt.handoff))
+        first = self._taken.setdefault(key, (log, digest))
+        if first[0] != log and first[1] != digest:
+            self._again.append(log)
+
+    def findings(self) -> Iterator[Finding]:
+        """A finding for each handoff that was accepted in an earlier log as well."""
+        for log in self._again:
+            message = "a handoff was accepted in another log of this identity as well"
+            yield Finding("CF-VERIFY-048", log, message, "find out which of the two acted on it")
 
 
 def judge(
