@@ -8,9 +8,10 @@ difference.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from counterfoil import statements
 from counterfoil.diff.matching import Pair, matched
@@ -26,6 +27,12 @@ from counterfoil.reader import Reader
 __all__ = ["Comparison", "Difference", "Side", "compare"]
 
 
+_OWN: Final = frozenset({"COUNTERFOIL", "COUNTERFOIL_HOME", "COUNTERFOIL_LAUNCH"})
+"""Variables that say where a run is recorded, and by which launch: they are others in every run."""
+_CITED: Final = re.compile(rb'"(?:sha256|payload)":"([0-9a-f]{64})"')
+_TOLD: Final = 8
+
+
 @dataclass(frozen=True, slots=True)
 class Comparison:
     """Two runs compared: ``differences`` in the order in which they came, what they ran on in ``environment``."""
@@ -35,6 +42,8 @@ class Comparison:
     differences: tuple[Difference, ...]
     environment: tuple[Change, ...]
     problem: str = ""
+    missing: tuple[str, ...] = ()
+    """What is cited by one of the runs, and not there to be compared."""
 
     @property
     def equal(self) -> bool:
@@ -63,7 +72,23 @@ def compare(left: Reader, left_run: str, right: Reader, right_run: str) -> Compa
             found.append((at, each))
         found.sort(key=lambda pair: pair[0])
     environment, problem = _environments(one, other)
-    return Comparison(one, other, tuple(each for _, each in found), environment, problem)
+    return Comparison(
+        one, other, tuple(each for _, each in found), environment, problem, _missing(one, other)
+    )
+
+
+def _missing(*sides: Side) -> tuple[str, ...]:
+    """Equal digests say nothing of bytes that are gone or were changed: what a run cites is looked for."""
+    told: list[str] = []
+    for side in sides:
+        there = {sha256 for sha256, _ in side.reader.blobs()}
+        cited = {digest.decode() for one in side.content for digest in _CITED.findall(one)}
+        gone = sorted(cited - there)
+        told += [
+            f"{side.reader.store.root}: run {side.run[:8]} cites {one[:16]}, which is not there"
+            for one in gone
+        ]
+    return tuple(told[:_TOLD])
 
 
 def _places(one: Side, other: Side, pairs: list[Pair]) -> dict[str, float]:
@@ -172,7 +197,16 @@ def _ran_on(side: Side) -> Any:
     found = side.reader.value(side.environment) if side.environment is not None else value.get("environment")
     if type(found) is dict:
         found = {name: one for name, one in found.items() if name != "clock"}
+        listed = found.get("variables")
+        if type(listed) is dict:
+            found["variables"] = {key: _foreign(one) for key, one in listed.items()}
     return value | {"environment": found}
+
+
+def _foreign(value: Any) -> Any:
+    if type(value) is not dict:
+        return value
+    return {name: one for name, one in value.items() if name not in _OWN}
 
 
 def _sets(value: Any) -> Any:
