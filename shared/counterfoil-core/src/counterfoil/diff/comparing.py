@@ -8,17 +8,16 @@ difference.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
-from counterfoil import statements
+from counterfoil import canonical, statements
 from counterfoil.diff.matching import Pair, matched
 from counterfoil.diff.sides import MOST, Difference, Side, name_of, values_of
 from counterfoil.diff.stepdiff import step_differences
 from counterfoil.diff.valuediff import MISSING, Change, changes
-from counterfoil.digest import Reference
+from counterfoil.digest import Reference, is_reference
 from counterfoil.dsse import Envelope
 from counterfoil.errors import CounterfoilError
 from counterfoil.log import Entry
@@ -29,7 +28,6 @@ __all__ = ["Comparison", "Difference", "Side", "compare"]
 
 _OWN: Final = frozenset({"COUNTERFOIL", "COUNTERFOIL_HOME", "COUNTERFOIL_LAUNCH"})
 """Variables that say where a run is recorded, and by which launch: they are others in every run."""
-_CITED: Final = re.compile(rb'"(?:sha256|payload)":"([0-9a-f]{64})"')
 _TOLD: Final = 8
 
 
@@ -43,7 +41,7 @@ class Comparison:
     environment: tuple[Change, ...]
     problem: str = ""
     missing: tuple[str, ...] = ()
-    """What is cited by one of the runs, and not there to be compared."""
+    """What one of two equal runs cites, and what is not there as it was recorded."""
 
     @property
     def equal(self) -> bool:
@@ -72,23 +70,39 @@ def compare(left: Reader, left_run: str, right: Reader, right_run: str) -> Compa
             found.append((at, each))
         found.sort(key=lambda pair: pair[0])
     environment, problem = _environments(one, other)
-    return Comparison(
-        one, other, tuple(each for _, each in found), environment, problem, _missing(one, other)
-    )
+    missing = _missing(one, other) if one.content_root == other.content_root else ()
+    return Comparison(one, other, tuple(each for _, each in found), environment, problem, missing)
 
 
 def _missing(*sides: Side) -> tuple[str, ...]:
-    """Equal digests say nothing of bytes that are gone or were changed: what a run cites is looked for."""
-    told: list[str] = []
+    """Equal digests say nothing of bytes that are gone or were changed: what equal runs cite is read."""
+    told: dict[str, None] = {}
     for side in sides:
-        there = {sha256 for sha256, _ in side.reader.blobs()}
-        cited = {digest.decode() for one in side.content for digest in _CITED.findall(one)}
-        gone = sorted(cited - there)
-        told += [
-            f"{side.reader.store.root}: run {side.run[:8]} cites {one[:16]}, which is not there"
-            for one in gone
-        ]
-    return tuple(told[:_TOLD])
+        known: set[str] = set()
+        for ref in _cited(side):
+            if ref.sha256 in known or len(told) >= _TOLD:
+                continue
+            known.add(ref.sha256)
+            try:
+                side.reader.value(ref)
+            except CounterfoilError as exc:
+                where = f"{side.reader.store.root}: run {side.run[:8]} cites {ref.sha256[:16]}"
+                told[f"{where}, which is not there as recorded ({exc.code})"] = None
+    return tuple(told)
+
+
+def _cited(side: Side) -> Iterator[Reference]:
+    waiting: list[Any] = [canonical.loads(one) for one in side.content]
+    while waiting:
+        value = waiting.pop()
+        if is_reference(value):
+            yield Reference(value["sha256"], value["size"], value["media"])
+        elif type(value) is dict:
+            waiting += value.values()
+        elif type(value) is list:
+            waiting += value
+    for entry, _ in side.handoffs:
+        yield _payload(entry)
 
 
 def _places(one: Side, other: Side, pairs: list[Pair]) -> dict[str, float]:
