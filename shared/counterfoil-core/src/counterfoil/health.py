@@ -21,6 +21,7 @@ from typing import Any, Final
 
 from counterfoil import choosing, keys, plugins, settings, switches
 from counterfoil._version import __version__
+from counterfoil.bundles.form import is_bundle
 from counterfoil.environment import clock, distributions
 from counterfoil.errors import CounterfoilError
 from counterfoil.stores import FolderStore, open_store
@@ -190,7 +191,12 @@ def _start() -> Iterator[Check]:
 
 
 def _evidence(named: str | None) -> Iterator[Check]:
-    store = open_store(settings.load(evidence=named).evidence)
+    place = settings.load(evidence=named).evidence
+    if is_bundle(place):
+        hint = "name the folder that a run wrote; counterfoil verify judges a bundle"
+        yield Check("evidence", FAIL, f"{place} is a bundle: nothing records into one", hint)
+        return
+    store = open_store(place)
     root = store.root
     if not root.exists():
         above = next((one for one in root.parents if one.exists()), Path(root.anchor))

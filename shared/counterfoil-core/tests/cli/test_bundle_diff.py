@@ -113,11 +113,20 @@ def test_a_changed_bundle_is_broken_and_its_rest_can_be_looked_at(
 def test_a_run_and_the_bundle_of_it_are_equal(cli: Any, desk: Any, tmp_path: Path) -> None:
     done = cli("diff", desk.evidence, "--run", "1", "--run", "1")
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.splitlines()[-1] == "equal: a bit-exact repetition"
+    assert done.stdout.splitlines()[-1].startswith("equal as recorded, a bit-exact repetition; ")
     cli("bundle", desk.evidence, "-o", tmp_path / "one.bundle", "--run", "1")
     assert cli("diff", tmp_path / "one.bundle", desk.evidence, "--run", "1").returncode == 0
     told = cli.json("diff", tmp_path / "one.bundle", desk.evidence, "--run", "1", "--run", "1")
-    assert told.keys() == {"differences", "environment", "equal", "first", "left", "problem", "right"}
+    assert told.keys() == {
+        "differences",
+        "environment",
+        "equal",
+        "first",
+        "left",
+        "missing",
+        "problem",
+        "right",
+    }
     assert (told["equal"], told["first"], told["differences"]) == (True, None, [])
     assert told["left"]["content_root"] == told["right"]["content_root"]
     assert told["left"].keys() == {"calls", "content_root", "entries", "evidence", "handoffs", "run"}

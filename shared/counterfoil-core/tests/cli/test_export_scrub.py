@@ -95,7 +95,7 @@ def test_export_by_who_has_not_pinned_the_key(stranger: Any, desk: Any, tmp_path
         (["scrub", "--mirror", "nowhere"], "CF-STORE-002"),
         (["scrub", "--keep", "{evidence}/x"], "CF-SCRUB-002"),
         (["verify", "--checkpoint", "nowhere"], "CF-CLI-006"),
-        (["verify", "--checkpoint", "/dev/null"], "CF-NOTE-003"),
+        (["verify", "--checkpoint", "/dev/null"], "CF-CLI-006"),
     ],
 )
 def test_usage(cli: Any, desk: Any, words: list[str], code: str) -> None:
@@ -195,7 +195,17 @@ def test_scrub_of_an_empty_folder(newcomer: Any, tmp_path: Path) -> None:
 def test_scrub_json(cli: Any, desk: Any, tmp_path: Path) -> None:
     copy = desk.copy(tmp_path / "copy")
     clean = cli.json("scrub", copy)
-    assert clean.keys() == {"result", "damage", "evidence", "logs", "files", "bytes", "kept", "verdict"}
+    assert clean.keys() == {
+        "result",
+        "damage",
+        "notes",
+        "evidence",
+        "logs",
+        "files",
+        "bytes",
+        "kept",
+        "verdict",
+    }
     assert (clean["result"], clean["damage"]) == ("clean", [])
     (copy / desk.segment).unlink()
     found = cli.json("scrub", copy, code=3)

@@ -10,11 +10,13 @@ from counterfoil.bundles import cutting
 from counterfoil.cli import output
 from counterfoil.cli.options import Debug, E, Evidence, Json, Run, evidence_path
 from counterfoil.cli.progress import WatchedStore
-from counterfoil.cli.source import open_source
+from counterfoil.cli.source import Source, open_source, short
 from counterfoil.cli.verify import found_members, print_findings, summary
-from counterfoil.errors import BundleError
+from counterfoil.errors import BundleError, ConfigError
 
 __all__ = ["bundle"]
+
+_LISTED = 8
 
 
 def bundle(
@@ -76,7 +78,7 @@ def bundle(
             "a bundle is of one run or one handoff", code="CF-BUNDLE-030", hint="leave one of the two out"
         )
     source = open_source(evidence_path(e, evidence))
-    chosen = None if handoff is not None else source.run_id(run or "last")
+    chosen = None if handoff is not None else _run(source, run)
     watched = WatchedStore(source.store.root, passes=3)
     try:
         cut = cutting.bundle(
@@ -89,6 +91,20 @@ def bundle(
     else:
         _print(cut)
     return 3 if cut.verification.verdict == "broken" else 0
+
+
+def _run(source: Source, run: str | None) -> str | None:
+    """The run asked for; evidence that holds handoffs alone is told with them."""
+    try:
+        return source.run_id(run or "last")
+    except ConfigError as exc:
+        listed = [one["digest"] for one in source.handoffs(hops=True)] if exc.code == "CF-CLI-010" else []
+        if not listed:
+            raise
+        told = ", ".join(map(short, listed[-_LISTED:]))
+        raise ConfigError(
+            exc.message, code=exc.code, where=exc.where, hint=f"--handoff DIGEST; handoffs: {told}"
+        ) from exc
 
 
 def _told(cut: cutting.Cut) -> dict[str, Any]:

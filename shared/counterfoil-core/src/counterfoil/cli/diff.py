@@ -54,7 +54,7 @@ def diff(
     Prompts, tools, models, parameters, answers and handoffs: steps are compared by address, values by digest.
     Equal content roots are a bit-exact repetition.
     What the two ran on (packages, variables) is listed too and decides nothing. Nothing is verified here.
-    With --json: equal, left, right, first, differences, environment.
+    With --json: equal, left, right, first, differences, environment, missing.
     Exit codes: 0 equal, 1 different, 2 usage.
     """
     first = open_source(evidence_path(a))
@@ -110,6 +110,7 @@ def _told(found: Comparison, lines: int) -> dict[str, Any]:
         "differences": differences,
         "environment": [_change(one, lines) for one in found.environment],
         "problem": found.problem or None,
+        "missing": list(found.missing),
     }
 
 
@@ -180,7 +181,11 @@ def _print(found: Comparison, lines: int) -> None:
         output.out(f"{name:<8} run {short(side.run)}, {calls}, content root {side.content_root[:16]}")
     count = len(found.differences)
     told = "1 difference" if count == 1 else f"{count} differences"
-    state = "equal: a bit-exact repetition" if found.equal else f"different: {told}"
+    if found.equal:
+        for gone in found.missing:
+            output.note(f"note: {output.clean(gone)}")
+    state = "equal as recorded, a bit-exact repetition" if found.equal else f"different: {told}"
+    state += "; nothing was verified: counterfoil verify"
     output.out(output.paint(state, "bold green" if found.equal else "bold yellow"))
 
 

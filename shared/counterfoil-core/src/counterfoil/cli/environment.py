@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
 from rich.console import Console
@@ -15,8 +15,9 @@ from rich.progress import Progress
 
 from counterfoil import environment as environments
 from counterfoil import keys
+from counterfoil.bundles.store import BundleStore
 from counterfoil.cli import output
-from counterfoil.cli.options import Debug, E, Json, Run, evidence_path
+from counterfoil.cli.options import Debug, E, Evidence, Json, Run, evidence_path
 from counterfoil.cli.source import Source, open_source
 from counterfoil.environment import cyclonedx, deep
 from counterfoil.errors import ConfigError
@@ -24,9 +25,12 @@ from counterfoil.views import run_of
 
 __all__ = ["environment"]
 
+_BYTES: Final = frozenset({"memory"})
+_UNITS: Final = {"error": "us", "max_error": "us", "offset": "us", "resolution": "ns"}
+
 
 def environment(
-    evidence: E = None,
+    e: E = None,
     run: Run = None,
     deep_check: Annotated[
         bool, typer.Option("--deep", help="Hash every installed file and compare it with its RECORD.")
@@ -35,6 +39,7 @@ def environment(
         bool, typer.Option("--cyclonedx", help="Print a CycloneDX 1.6 bill of materials.")
     ] = False,
     json: Json = False,
+    evidence: Evidence = None,
     debug: Debug = False,
 ) -> int:
     """Print what runs here, or what a run ran on.
@@ -46,10 +51,12 @@ def environment(
       counterfoil environment evidence/ --run last    what a run ran on
       counterfoil environment evidence/ --cyclonedx > bom.json
 
+    Without E, --evidence and --run it shows this interpreter and machine as they are now, and reads no evidence;
+    with one of them, what a run was recorded on (default: the last one).
     Values of variables are not printed or stored, but for a short list that can hold no secret. --deep exits
     with 1 when a file differs or is missing.
     """
-    recorded = evidence is not None or run is not None
+    recorded = e is not None or evidence is not None or run is not None
     if deep_check and (recorded or as_cyclonedx):
         raise ConfigError(
             "--deep looks at the files installed here",
@@ -58,7 +65,7 @@ def environment(
             hint="leave E, --run and --cyclonedx out",
         )
     if recorded:
-        found, at = _recorded(open_source(evidence_path(evidence)), run)
+        found, at = _recorded(open_source(evidence_path(e, evidence)), run)
     else:
         found, at = environments.capture(key=_key()), time.time()
     if as_cyclonedx:
@@ -85,6 +92,13 @@ def _key() -> bytes | None:
 
 def _recorded(source: Source, wanted: str | None) -> tuple[dict[str, Any], float]:
     """The environment cited by the session (or a later capture) that the run began in, and when that was."""
+    if isinstance(source.store, BundleStore):
+        raise ConfigError(
+            "a bundle does not hold what its run ran on",
+            code="CF-CLI-083",
+            where=str(source.store.root),
+            hint="name the evidence that it was cut from",
+        )
     run = source.run_id(wanted if wanted is not None else "last")
     cited: dict[str, tuple[Any, float]] = {}
     chosen: tuple[Any, float] | None = None
@@ -123,7 +137,7 @@ def _lines(found: dict[str, Any]) -> Iterator[str]:
         if name == "deep":
             yield from _deep_lines(item)
         elif type(item) is not dict:
-            yield f"{name:<14}{output.clean(item)}"
+            yield f"{name:<14}{_told(name, item)}"
         elif name == "distributions":
             yield f"{name:<14}{len(item.get('items', {}))} installed"
             for project, about in item.get("items", {}).items():
@@ -139,9 +153,18 @@ def _lines(found: dict[str, Any]) -> Iterator[str]:
                 yield f"  {output.clean(variable):<36} {output.clean(shown)}".rstrip()
         else:
             told = ", ".join(
-                f"{key} {output.clean(value)}" for key, value in sorted(item.items()) if key != "source"
+                f"{key} {_told(key, value)}" for key, value in sorted(item.items()) if key != "source"
             )
             yield f"{name:<14}{told} ({item.get('source', 'unknown')})".replace("  (", " (")
+
+
+def _told(name: str, value: Any) -> str:
+    """A value with its unit; texts as they are, everything else as JSON has it."""
+    if type(value) is int and name in _BYTES:
+        return f"{value / (1 << 30):.1f} GiB"
+    if type(value) is int and name in _UNITS:
+        return f"{value} {_UNITS[name]}"
+    return output.clean(value if type(value) is str else output.json_text(value))
 
 
 def _deep_lines(item: dict[str, Any]) -> Iterator[str]:

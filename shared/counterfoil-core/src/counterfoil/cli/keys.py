@@ -53,16 +53,7 @@ def _show(*, json: bool) -> int:
     own = None if identity is None else identity.keyid
     heads = sorted(core.remembered_heads().values(), key=lambda head: (head.evidence, head.origin))
     if json:
-        pins: list[dict[str, Any]] = [
-            {
-                "fingerprint": one.fingerprint,
-                "note": one.note,
-                "own": one.own,
-                "admin": one.admin or one.own,
-                "known": one.spki is not None,
-            }
-            for one in ring.entries()
-        ]
+        pins: list[dict[str, Any]] = [_members(one) for one in ring.entries()]
         remembered = [
             {"log": _log(head), "origin": head.origin, "size": head.size, "evidence": head.evidence}
             for head in heads
@@ -91,6 +82,7 @@ def pin(
         bool | None,
         typer.Option("--admin/--no-admin", help="Whether it may sign trust policies.", show_default=False),
     ] = None,
+    json: Json = False,
     debug: Debug = False,
 ) -> int:
     """Trust a key from now on.
@@ -103,11 +95,14 @@ def pin(
     Get the fingerprint from the key's owner, never from the evidence that it signed.
     """
     found = core.Keyring.load().pin(fingerprint, note=note, admin=admin)
+    if json:
+        output.out(output.json_text(_members(found), indent=2))
+        return 0
     output.out(f"{_pinned(found)} {found.fingerprint} {output.clean(found.note)}".rstrip())
     return 0
 
 
-def unpin(fingerprint: Fingerprint, debug: Debug = False) -> int:
+def unpin(fingerprint: Fingerprint, json: Json = False, debug: Debug = False) -> int:
     """Trust a key no longer.
 
     \b
@@ -115,12 +110,16 @@ def unpin(fingerprint: Fingerprint, debug: Debug = False) -> int:
       counterfoil keys unpin 3f0c...(64 digits)
     """
     core.Keyring.load().unpin(fingerprint)
+    if json:
+        output.out(output.json_text({"unpinned": fingerprint.strip()}, indent=2))
+        return 0
     output.out(f"unpinned {fingerprint.strip()}")
     return 0
 
 
 def forget(
     log: Annotated[str, typer.Argument(metavar="LOG", help="A log's name, its start, or its whole origin.")],
+    json: Json = False,
     debug: Debug = False,
 ) -> int:
     """Forget where a log ended.
@@ -145,8 +144,22 @@ def forget(
             hint=f"remembered: {listed}",
         )
     core.forget_head(found[0].origin)
+    if json:
+        told = {"forgot": _log(found[0]), "origin": found[0].origin, "size": found[0].size}
+        output.out(output.json_text(told, indent=2))
+        return 0
     output.out(f"forgot {_log(found[0])} ({_entries(found[0])})")
     return 0
+
+
+def _members(pin: core.Pin) -> dict[str, Any]:
+    return {
+        "fingerprint": pin.fingerprint,
+        "note": pin.note,
+        "own": pin.own,
+        "admin": pin.admin or pin.own,
+        "known": pin.spki is not None,
+    }
 
 
 def _pinned(pin: core.Pin) -> str:

@@ -87,6 +87,9 @@ def scrub(
     for one in done.damage:
         for line in output.plain_error(_LEVELS[one.state], one.code, _place(one), _message(one), _hint(one)):
             output.out(line)
+    for note in done.notes:
+        for line in output.plain_error("note", note.code, note.where, note.message, note.hint):
+            output.out(line)
     if done.kept is not None:
         output.out(f"originals kept in {output.clean(done.kept)}; verify: {done.verdict}")
     output.out(_summary(done))
@@ -100,7 +103,13 @@ def _members(done: Scrub) -> dict[str, Any]:
         for one in done.damage
     ]
     whole = ("evidence", "logs", "files", "bytes", "kept", "verdict")
-    return {"result": done.result, "damage": damage, **{key: getattr(done, key) for key in whole}}
+    notes = [{key: getattr(one, key) for key in ("code", "where", "message", "hint")} for one in done.notes]
+    return {
+        "result": done.result,
+        "damage": damage,
+        "notes": notes,
+        **{key: getattr(done, key) for key in whole},
+    }
 
 
 def _place(one: Damage) -> str:

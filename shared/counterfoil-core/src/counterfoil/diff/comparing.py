@@ -10,20 +10,25 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
-from counterfoil import statements
+from counterfoil import canonical, statements
 from counterfoil.diff.matching import Pair, matched
 from counterfoil.diff.sides import MOST, Difference, Side, name_of, values_of
 from counterfoil.diff.stepdiff import step_differences
 from counterfoil.diff.valuediff import MISSING, Change, changes
-from counterfoil.digest import Reference
+from counterfoil.digest import Reference, is_reference
 from counterfoil.dsse import Envelope
 from counterfoil.errors import CounterfoilError
 from counterfoil.log import Entry
 from counterfoil.reader import Reader
 
 __all__ = ["Comparison", "Difference", "Side", "compare"]
+
+
+_OWN: Final = frozenset({"COUNTERFOIL", "COUNTERFOIL_HOME", "COUNTERFOIL_LAUNCH"})
+"""Variables that say where a run is recorded, and by which launch: they are others in every run."""
+_TOLD: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +40,8 @@ class Comparison:
     differences: tuple[Difference, ...]
     environment: tuple[Change, ...]
     problem: str = ""
+    missing: tuple[str, ...] = ()
+    """What one of two equal runs cites, and what is not there as it was recorded."""
 
     @property
     def equal(self) -> bool:
@@ -63,7 +70,39 @@ def compare(left: Reader, left_run: str, right: Reader, right_run: str) -> Compa
             found.append((at, each))
         found.sort(key=lambda pair: pair[0])
     environment, problem = _environments(one, other)
-    return Comparison(one, other, tuple(each for _, each in found), environment, problem)
+    missing = _missing(one, other) if one.content_root == other.content_root else ()
+    return Comparison(one, other, tuple(each for _, each in found), environment, problem, missing)
+
+
+def _missing(*sides: Side) -> tuple[str, ...]:
+    """Equal digests say nothing of bytes that are gone or were changed: what equal runs cite is read."""
+    told: dict[str, None] = {}
+    for side in sides:
+        known: set[str] = set()
+        for ref in _cited(side):
+            if ref.sha256 in known or len(told) >= _TOLD:
+                continue
+            known.add(ref.sha256)
+            try:
+                side.reader.value(ref)
+            except CounterfoilError as exc:
+                where = f"{side.reader.store.root}: run {side.run[:8]} cites {ref.sha256[:16]}"
+                told[f"{where}, which is not there as recorded ({exc.code})"] = None
+    return tuple(told)
+
+
+def _cited(side: Side) -> Iterator[Reference]:
+    waiting: list[Any] = [canonical.loads(one) for one in side.content]
+    while waiting:
+        value = waiting.pop()
+        if is_reference(value):
+            yield Reference(value["sha256"], value["size"], value["media"])
+        elif type(value) is dict:
+            waiting += value.values()
+        elif type(value) is list:
+            waiting += value
+    for entry, _ in side.handoffs:
+        yield _payload(entry)
 
 
 def _places(one: Side, other: Side, pairs: list[Pair]) -> dict[str, float]:
@@ -172,7 +211,16 @@ def _ran_on(side: Side) -> Any:
     found = side.reader.value(side.environment) if side.environment is not None else value.get("environment")
     if type(found) is dict:
         found = {name: one for name, one in found.items() if name != "clock"}
+        listed = found.get("variables")
+        if type(listed) is dict:
+            found["variables"] = {key: _foreign(one) for key, one in listed.items()}
     return value | {"environment": found}
+
+
+def _foreign(value: Any) -> Any:
+    if type(value) is not dict:
+        return value
+    return {name: one for name, one in value.items() if name not in _OWN}
 
 
 def _sets(value: Any) -> Any:

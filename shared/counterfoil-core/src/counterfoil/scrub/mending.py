@@ -8,18 +8,33 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+import os
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
 from counterfoil import segments
+from counterfoil.appending import SEGMENT_SIZE
 from counterfoil.errors import CounterfoilError
 from counterfoil.scrub.damage import Copy, Part
 from counterfoil.stores import FolderStore
 
-__all__ = ["Patched", "Proposal", "Whole", "assemble", "claims", "expected", "read_copy"]
+__all__ = [
+    "MAX_SEGMENT",
+    "Patched",
+    "Proposal",
+    "Whole",
+    "assemble",
+    "claims",
+    "expected",
+    "oversized",
+    "read_copy",
+]
 
 _MISSING_MAX: Final = 1000
+
+MAX_SEGMENT: Final = SEGMENT_SIZE + segments.MAX_CHUNK + segments.CHUNK_HEADER.size
+"""Bytes of the largest segment: one more chunk, as large as one may be, than those after which a writer ends it."""
 
 Whole = tuple[int, str]
 """Size and SHA-256 of a whole file, as a ``recovered`` entry gives them."""
@@ -68,19 +83,34 @@ class Proposal:
 
 
 def read_copy(store: FolderStore, log: str, number: int, label: str, *, head: bool = False) -> Copy | None:
-    """One copy of a segment (``head``: its first chunk only), None when it is not there or cannot be read."""
+    """One copy of a segment (``head``: its first chunk only), None when it is not there or cannot be read.
+
+    A file that is larger than any segment is not read at all: a copy is held in memory as a whole.
+    """
     if number not in store.segments(log):
         return None
     try:
         with store.open_segment(log, number) as file:
             if not head:
-                return Copy(label, file.read())
+                if os.fstat(file.fileno()).st_size > MAX_SEGMENT:
+                    return None
+                return Copy(label, file.read(MAX_SEGMENT))
             data = file.read(segments.CHUNK_HEADER.size)
             if len(data) == segments.CHUNK_HEADER.size:
                 data += file.read(min(segments.CHUNK_HEADER.unpack(data)[1], segments.MAX_CHUNK))
             return Copy(label, data)
     except (CounterfoilError, OSError):
         return None
+
+
+def oversized(store: FolderStore, log: str) -> Iterator[str]:
+    """Names of segments that are too large to be any."""
+    for number in store.segments(log):
+        try:
+            if store.segment_size(log, number) > MAX_SEGMENT:
+                yield store.segment_name(log, number)
+        except CounterfoilError:
+            continue
 
 
 def expected(numbers: Sequence[int]) -> list[int]:

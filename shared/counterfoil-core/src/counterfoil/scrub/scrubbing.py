@@ -10,7 +10,7 @@ import contextlib
 import hashlib
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Literal
@@ -21,6 +21,7 @@ from counterfoil.errors import ConfigError, StoreError
 from counterfoil.findings import Finding
 from counterfoil.reader import read
 from counterfoil.scrub.locating import Damage, locate, unlocated
+from counterfoil.scrub.mending import oversized
 from counterfoil.scrub.repairing import Mender
 from counterfoil.scrub.replacing import Planned, replace_files, staging
 from counterfoil.stores import FolderStore
@@ -78,7 +79,7 @@ def scrub(
             bundle.
     """
     store = read(evidence).store
-    copies = [read(mirror).store for mirror in mirrors]
+    copies = [_mirror(mirror) for mirror in mirrors]
     _check_places(store, copies, keep)
     ring = keys.Keyring.load() if keyring is None else keyring
     seen = settled(store, Judging(ring))
@@ -89,6 +90,8 @@ def scrub(
             with contextlib.suppress(StoreError):  # what is no file has been found and told
                 sizes.append(store.segment_size(name, number))
     out = Scrub(str(store.root), len(names), len(sizes), sum(sizes))
+    for copy in copies:
+        out.notes += _of_mirror(copy, sorted({*names, *_missing(seen)}))
     with staging(store.root, repair=repair) as stage:
         mender = Mender(store, copies, ring, seen, stage)
         plans = _ignored(store, seen, stage, out)
@@ -102,6 +105,31 @@ def scrub(
         out.verdict = after.verdict
         out.damage += [unlocated(one) for one in _again(after.findings, out)]
     return out
+
+
+def _mirror(mirror: str | os.PathLike[str] | FolderStore) -> FolderStore:
+    try:
+        return read(mirror).store
+    except StoreError as exc:
+        raise StoreError(
+            f"the mirror cannot be used: {exc.message}",
+            code=exc.code,
+            where=exc.where,
+            hint="name a folder that holds another copy of this evidence",
+        ) from exc
+
+
+def _of_mirror(copy: FolderStore, names: Sequence[str]) -> Iterator[Finding]:
+    """What a mirror cannot help with, told even where nothing needs help."""
+    there = set(copy.logs()).intersection(names)
+    where = str(copy.root)
+    if not there:
+        message = "the mirror holds no log of this evidence"
+        yield Finding("CF-SCRUB-010", where, message, "name another copy of this evidence", "intact")
+    for name in sorted(there):
+        for file in oversized(copy, name):
+            message = "a segment of the mirror is larger than any can be, and is not used"
+            yield Finding("CF-SCRUB-009", f"{where}/{file}", message, "find out who wrote it", "intact")
 
 
 Plan = tuple[str, list[Planned], list[Damage]]

@@ -54,11 +54,13 @@ class FolderStore:
             if self.root.is_dir():
                 return True
             if self.root.exists():
+                if not os.access(self.root, os.R_OK):
+                    raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
                 raise StoreError(
-                    "the evidence path is no folder",
+                    "the evidence path is neither a folder nor a bundle",
                     code="CF-STORE-003",
                     where=str(self.root),
-                    hint="name a folder",
+                    hint="name the folder a run wrote, or a whole bundle: this may be one that was cut short",
                 )
         except OSError as exc:
             raise self._failed("look at", self.root, exc) from exc
