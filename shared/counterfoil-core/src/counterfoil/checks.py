@@ -21,6 +21,11 @@ from counterfoil.trust_checks import Heads, Shared
 
 __all__ = ["LogCheck", "is_list_of_citations"]
 
+_UNREAD: Final = {
+    "CF-STORE-001": "check the path and the disk",
+    "CF-STORE-006": "verify as a user who may read it",
+}
+"""What keeps a log from being read, and what to do: nothing is said of the log by that."""
 _CUT: Final = "a process was killed, or the end was cut: compare with a checkpoint held elsewhere"
 
 
@@ -309,8 +314,8 @@ class LogCheck:
 
     def _remembered(self) -> None:
         """The head this machine remembers; elsewhere only a checkpoint held by somebody else shows a cut tail."""
-        if self.statements.is_blind:
-            return
+        if self.statements.is_blind or self.scan.unread:
+            return  # what could not be read accuses nobody
         head = self._heads.get(self.statements.origin) if self.statements.origin else self._by_name()
         if head is None:
             there = self._by_name()
@@ -345,8 +350,8 @@ class LogCheck:
         self, code: str, where: str, message: str, *, verdict: Verdict = "broken", hint: str = ""
     ) -> None:
         """Add a finding."""
-        if code == "CF-STORE-006":
-            verdict, hint = "cannot-tell", "verify as a user who may read it"
+        if code in _UNREAD:
+            verdict, hint = "cannot-tell", _UNREAD[code]
         elif code in UNKNOWN:
             verdict, hint = "cannot-tell", hint or "read this evidence with a newer Counterfoil"
         if not hint and verdict == "broken":

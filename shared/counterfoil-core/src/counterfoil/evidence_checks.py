@@ -71,12 +71,13 @@ def copied(
     if store.names.isdisjoint(places.values()):
         return
     for name, place in sorted(places.items()):
-        if place and place not in store.names and os.path.isdir(os.path.join(place, name)):
+        if place and place not in store.names and os.path.isdir(place):
+            how = "copied" if os.path.isdir(os.path.join(place, name)) else "moved"
             yield Finding(
                 "CF-VERIFY-006",
                 name,
-                f"a log that was written in {place}",
-                "it was copied in here: find out by whom",
+                f"a log that was written in {place}, which is still there",
+                f"it was {how} in here: find out by whom",
             )
 
 
