@@ -152,7 +152,9 @@ class _Place:
 
     def read_on(self, store: FolderStore, log: str, take: Callable[[Any], None]) -> bool:
         """Read what a segment gained; True when another one follows, which is the next to be read."""
-        follows = store.is_segment(log, self.segment + 1)  # asked first: nothing is added to a segment before it
+        follows = store.is_segment(
+            log, self.segment + 1
+        )  # asked first: nothing is added to a segment before it
         if store.is_segment(log, self.segment):
             size = store.segment_size(log, self.segment)
             if size < self.done:

@@ -341,9 +341,7 @@ def bounds_of(chunk: Chunk, *, where: str) -> list[tuple[int, int, int]]:
         if not ENTRY <= kind <= NOTE or offset > size:
             raise LogError("not an item", code="CF-LOG-011", where=f"{where} byte {chunk.start}")
         if len(bounds) == most:
-            raise LogError(
-                f"more than {most} items", code="CF-LOG-011", where=f"{where} byte {chunk.start}"
-            )
+            raise LogError(f"more than {most} items", code="CF-LOG-011", where=f"{where} byte {chunk.start}")
         bounds.append((kind, begin, offset))
     return bounds
 
