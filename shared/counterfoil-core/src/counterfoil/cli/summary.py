@@ -63,7 +63,8 @@ def tell(
 ) -> str:
     """The line; ``shown`` is the evidence as the user named it, ``problem`` what preflight found.
 
-    ``killed`` says that a signal ended it. ``launch`` is what the sessions of this run name; others may record into the same place at the same time.
+    ``killed`` says that a signal ended it.
+    ``launch`` is what the sessions of this run name; others may record into the same place at the same time.
     """
     place = f" -> {shown}" if os.path.lexists(evidence) else ""
     if problem is not None:
