@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -64,15 +65,13 @@ runpy.run_path(sys.argv[1], run_name="__main__")
 """
 
 
-def run(program: str, app: Path, folder: Path) -> dict[str, Any] | None:
-    """What the application says at its end; None where the system allows no such disk."""
+def run(program: str, app: Path, folder: Path) -> dict[str, Any]:
+    """What the application says at its end."""
     environment = {**os.environ, "COUNTERFOIL": str(folder / "evidence")}
     command = [sys.executable, "-W", "error", "-c", program, str(app), str(folder)]
     done = subprocess.run(
         command, env=environment, capture_output=True, text=True, timeout=120, cwd=app.parent, check=False
     )
-    if done.returncode == 125:
-        return None
     assert done.returncode == 0, done.stderr[-2000:]
     assert "Traceback" not in done.stderr
     assert len(done.stderr.splitlines()) < 5, done.stderr
@@ -93,33 +92,44 @@ ROOM = {
 }
 
 
-def test_a_disk_that_stays_full(tmp_path: Path) -> None:
-    app, folder = written(tmp_path, ROOM["never"])
-    found = run(SMALL_DISK, app, folder) or run(LIMIT, app, folder)
-    assert found is not None
-    assert found["said"]
-    assert found["verdict"] == "incomplete"
-    assert 3 <= found["chats"] < 46
+def _may_mount() -> bool:
+    """Whether this process may have a small disk of its own (as root, or in a user namespace)."""
+    with tempfile.TemporaryDirectory() as folder:
+        nothing, disk = Path(folder, "nothing.py"), Path(folder, "disk")
+        nothing.write_text("", encoding="utf-8")
+        disk.mkdir()
+        command = [sys.executable, "-c", SMALL_DISK, str(nothing), str(disk)]
+        return subprocess.run(command, capture_output=True, check=False).returncode == 0
 
 
-def test_a_disk_that_has_room_again(tmp_path: Path) -> None:
-    """What waited meanwhile is written: nothing is lost, and nobody claims that nothing happened."""
-    app, folder = written(tmp_path, ROOM["disk"])
-    found = run(SMALL_DISK, app, folder)
-    if found is None:
-        app.write_text(APP.replace("MAKE_ROOM", ROOM["limit"]))
-        found = run(LIMIT, app, folder)
-    assert found is not None
+if _may_mount():  # where it may not, these two are not collected, and nothing stands in for them
+
+    def test_a_disk_that_stays_full(tmp_path: Path) -> None:
+        found = run(SMALL_DISK, *written(tmp_path, ROOM["never"]))
+        assert found["said"]
+        assert found["verdict"] == "incomplete"
+        assert 3 <= found["chats"] < 46
+
+    def test_a_disk_that_has_room_again(tmp_path: Path) -> None:
+        """What waited meanwhile is written: nothing is lost, and nobody claims that nothing happened."""
+        found = run(SMALL_DISK, *written(tmp_path, ROOM["disk"]))
+        assert found["said"]
+        assert found["chats"] == 46
+        assert found["counts"]["losses"] == 0
+        assert found["codes"] in ([], ["CF-VERIFY-020"])
+
+
+def test_files_that_never_grow(tmp_path: Path) -> None:
+    """Recording goes on in further files, so that nothing is lost."""
+    found = run(LIMIT, *written(tmp_path, ROOM["never"]))
     assert found["said"]
-    assert found["chats"] == 46
-    assert found["counts"]["losses"] == 0
+    assert (found["chats"], found["counts"]["losses"]) == (46, 0)
     assert found["codes"] in ([], ["CF-VERIFY-020"])
 
 
 def test_a_file_that_may_not_grow(tmp_path: Path) -> None:
     app, folder = written(tmp_path, ROOM["limit"])
     found = run(LIMIT, app, folder)
-    assert found is not None
     assert found["said"]
     assert found["chats"] == 46
     assert counterfoil.verify(folder / "evidence").verdict == found["verdict"]

@@ -233,7 +233,12 @@ def killed(evidence: Path, tmp_path: Path, times: int) -> None:
     assert len(wire) >= times
     found = counterfoil.verify(evidence)
     assert found.verdict in ("intact", "incomplete"), found.findings
-    assert {finding.code for finding in found.findings} <= {"CF-VERIFY-020", "CF-VERIFY-024", "CF-VERIFY-025"}
+    assert {finding.code for finding in found.findings} <= {
+        "CF-VERIFY-020",
+        "CF-VERIFY-024",
+        "CF-VERIFY-025",
+        "CF-VERIFY-027",
+    }
     reader = counterfoil.read(evidence)
     starts = {
         openai_body.form(openai_body.recorded_request(reader.value(call.request)))

@@ -8,6 +8,7 @@ import random
 import shutil
 import struct
 import subprocess
+import sys
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -189,7 +190,18 @@ def test_they_agree_on_bundles_and_damaged_ones(
     second: Callable[[Path, Path], Judged], evidence: Path, home: Path, tmp_path: Path
 ) -> None:
     whole = tmp_path / "run.bundle"
-    command = ["counterfoil", "bundle", str(evidence), "--run", "3", "-o", str(whole)]
+    command = [
+        sys.executable,
+        "-P",
+        "-m",
+        "counterfoil",
+        "bundle",
+        str(evidence),
+        "--run",
+        "3",
+        "-o",
+        str(whole),
+    ]
     subprocess.run(command, check=True, capture_output=True)
     keyring = home / "keyring.json"
     said = first(whole, keyring)

@@ -5,16 +5,21 @@ from __future__ import annotations
 import json
 import secrets
 import shutil
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+import zstandard
+from tilelog import TileLog, unbundle
 
 import counterfoil
 from counterfoil import choosing, keys, segments, statements, tree, writer
 from counterfoil.dsse import Envelope
 from counterfoil.errors import ProofError
+from counterfoil.stores import FolderStore
+from counterfoil.tlog.exporting import export_log
 
 
 @pytest.fixture(autouse=True)
@@ -195,8 +200,26 @@ def test_row_29_a_log_written_anew_from_its_beginning(
     assert receiver.refuses(sender.seal()) == "CF-HANDOFF-024"
 
 
+def test_row_19_a_bomb_in_a_log(sender: Any) -> None:
+    """256 MiB in some kilobytes, and a header that says a gigabyte: reading costs what is there or was said of it."""
+    work(sender, "anything")
+    (path,) = sender.evidence.glob("*/*.seg")
+    bomb = zstandard.ZstdCompressor(level=1).compress(bytes(1 << 28))
+    hostile = [segments._header(segments.ZSTD_FIRST, bomb, said) for said in (10, 1 << 20)]
+    for data in (*(head + bomb for head in hostile), segments._header(segments.RAW, b"", 1 << 30)):
+        path.write_bytes(data)
+        tracemalloc.start()
+        try:
+            found = sender.verify()
+            peak = tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+        assert found.verdict == "broken"
+        assert peak < 16 << 20
+
+
 def test_row_30_a_piece_of_a_log_forged(sender: Any) -> None:
-    """There are no tiles: every chunk of every segment is hashed up to a signed root, none is left out."""
+    """Every chunk of every segment is hashed up to a signed root, none is left out."""
     for number in range(3):
         work(sender, f"{number} " * 300)
     count = 0
@@ -214,6 +237,45 @@ def test_row_30_a_piece_of_a_log_forged(sender: Any) -> None:
     assert sender.verdict() == ("intact", [])
 
 
+def test_row_30_a_forged_tile(lab: Any, sender: Any) -> None:
+    """A reader of an export that knows nothing of ours goes up to the signed root: no tile can stand for another."""
+    with sender.inside() as log:
+        for _ in range(150):
+            log.recorder.end(log.recorder.start("step", "many", actor=("sender",)))
+        name = log.origin.rpartition("/")[2]
+    sender.close()
+    folder = Path(export_log(FolderStore(sender.evidence), name, lab.root / "tiles").folder)
+    raw = sender.key.public.raw
+    TileLog(folder, raw).check()
+    (partial,) = folder.glob("tile/0/001.p/*")
+    forged = {
+        folder / "tile/0/000": "an entry has another leaf",
+        partial: "an entry has another leaf",
+        folder / "tile/entries/000": "an entry has another leaf",
+        folder / "tile/entries/001.p" / partial.name: "an entry has another leaf",
+        folder / "tile/1/000.p/1": "a tile above is another",
+    }
+    for path, why in forged.items():
+        data = path.read_bytes()
+        path.write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
+        with pytest.raises(AssertionError, match=why):
+            TileLog(folder, raw).check()
+        path.write_bytes(data)
+    # An entry with the leaf that it should have: only the root tells.
+    for number, tile in (("000", folder / "tile/0/000"), (f"001.p/{partial.name}", partial)):
+        bundle = folder / "tile/entries" / number
+        before = bundle.read_bytes(), tile.read_bytes()
+        texts = unbundle(before[0])
+        texts[-1] = bytes([texts[-1][0] ^ 1]) + texts[-1][1:]
+        bundle.write_bytes(b"".join(len(text).to_bytes(2, "big") + text for text in texts))
+        tile.write_bytes(before[1][:-32] + tree.leaf_hash(texts[-1]))
+        with pytest.raises(AssertionError, match="another root"):
+            TileLog(folder, raw).check()
+        bundle.write_bytes(before[0])
+        tile.write_bytes(before[1])
+    TileLog(folder, raw).check()
+
+
 def test_row_31_a_proof_for_another_entry() -> None:
     leaves = [tree.leaf_hash(b"%d" % number) for number in range(7)]
     grown = tree.Tree()
@@ -222,8 +284,12 @@ def test_row_31_a_proof_for_another_entry() -> None:
     proof = tree.inclusion_proof(leaves, 3)
     tree.verify_inclusion(leaves[3], 3, 7, proof, grown.root())
     for leaf, index, size in ((leaves[4], 3, 7), (leaves[3], 4, 7), (leaves[3], 3, 4), (leaves[4], 4, 7)):
-        with pytest.raises(ProofError):
+        with pytest.raises(ProofError) as caught:
             tree.verify_inclusion(leaf, index, size, proof, grown.root())
+        # A path of another size has another length; one of the right length leads to another root.
+        assert caught.value.code == ("CF-PROOF-004" if size == 4 else "CF-PROOF-005")
+    with pytest.raises(ProofError, match="CF-PROOF-005"):
+        tree.verify_consistency(3, 7, tree.consistency_proof(leaves, 3), grown.root(), grown.root())
 
 
 def test_a_receiver_that_was_told_what_its_log_never_had(sender: Any, receiver: Any) -> None:

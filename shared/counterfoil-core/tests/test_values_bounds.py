@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import array
+import collections
 import dataclasses
+import hashlib
 import sys
 import types
 from collections.abc import Callable
@@ -12,7 +15,7 @@ import pydantic
 import pytest
 
 import counterfoil
-from counterfoil import canonical, values
+from counterfoil import _walk, canonical, values
 from counterfoil.capture import Capture
 from counterfoil.digest import Reducer
 from counterfoil.values import encode
@@ -184,21 +187,31 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("counterfoil._direct._WALK_VOLUME", 300_000)
 
 
+def cut(kind: str, data: bytes, head: bytes = b"", size: int | None = None) -> dict[str, Any]:
+    """The marker of bytes that are not kept."""
+    sha256 = hashlib.sha256(head + data).hexdigest()
+    return {"$large": kind, "sha256": sha256, "size": len(data) if size is None else size}
+
+
 @pytest.mark.usefixtures("small")
 @pytest.mark.parametrize(
     ("value", "expected", "cuts"),
     [
         ("a" * 300_000, "a" * 300_000, 0),
-        ("a" * 300_001, {"$large": "str", "size": 300_001}, 1),
-        ("\u00e9" * 150_001, {"$large": "str", "size": 300_002}, 1),
-        ("\ud800" * 110_000, {"$large": "str", "size": 330_000}, 1),
-        (bytes(300_001), {"$large": "bytes", "size": 300_001}, 1),
-        (bytearray(300_001), {"$large": "bytearray", "size": 300_001}, 1),
-        (memoryview(bytes(300_001)), {"$large": "memoryview", "size": 300_001}, 1),
-        (16**300_001, {"$large": "int", "size": 300_001}, 1),
+        ("a" * 300_001, cut("str", b"a" * 300_001), 1),
+        ("\u00e9" * 150_001, cut("str", "\u00e9".encode() * 150_001), 1),
+        ("\ud800" * 110_000, cut("str", b"\xed\xa0\x80" * 110_000), 1),
+        (bytes(300_001), cut("bytes", bytes(300_001)), 1),
+        (bytearray(300_001), cut("bytearray", bytes(300_001)), 1),
+        (
+            memoryview(bytes(300_001)),
+            cut("memoryview", bytes(300_001), b'{"format":"B","shape":[300001]}'),
+            1,
+        ),
+        (16**300_001, cut("int", b"0x1" + b"0" * 300_001, size=300_001), 1),
         (
             ["a" * 280_000] * 3 + ["b" * 280_000],
-            ["a" * 280_000] * 3 + [{"$large": "str", "size": 280_000}],
+            ["a" * 280_000] * 3 + [cut("str", b"b" * 280_000)],
             1,
         ),
         ([0] * 20_000, {"$large": "list", "size": 20_000}, 1),
@@ -223,6 +236,99 @@ def test_what_exceeds_a_bound_is_a_marker_with_its_size(value: Any, expected: An
     assert reference == Reducer().reference(whole.value)
     assert capture.cuts.get(reference.sha256, 0) == whole.cuts
     assert values.inexact(found.value) == (cuts > 0)
+
+
+def noise(seed: int, size: int = 300_040) -> bytes:
+    return hashlib.shake_128(b"%d" % seed).digest(size)
+
+
+DISTINCT: list[Any] = [
+    lambda one: noise(one).decode("latin-1"),
+    lambda one: noise(one).decode("utf-16-le", "surrogatepass"),
+    lambda one: "x" * 2_000_000 + str(one),
+    lambda one: noise(one),
+    lambda one: bytearray(noise(one)),
+    lambda one: memoryview(noise(one))[::1],
+    lambda one: memoryview(noise(one, 700_000))[::2],
+    lambda one: memoryview(noise(1)).cast("I" if one == 1 else "i"),
+    lambda one: array.array("i" if one == 1 else "I", noise(1)),
+    lambda one: array.array("d", noise(one)),
+    lambda one: 16**300_040 + one,
+    lambda one: [1, {"a": (noise(one),)}],
+    lambda one: collections.deque([noise(one)]),
+]
+
+
+@pytest.mark.usefixtures("small")
+@pytest.mark.parametrize("make", DISTINCT, ids=range(len(DISTINCT)))
+def test_what_is_cut_with_its_bytes_at_hand_stays_distinct(make: Callable[[int], Any]) -> None:
+    first, again, other = (values.encode_counted(make(one)) for one in (1, 1, 2))
+    assert first.cuts == other.cuts == 1
+    assert canonical.dumps(first.value) == canonical.dumps(again.value) != canonical.dumps(other.value)
+    assert b'"sha256"' in canonical.dumps(first.value)
+
+
+@pytest.mark.usefixtures("small")
+def test_a_view_is_cut_as_its_copy_is() -> None:
+    data = noise(1, 700_000)
+    assert encode(memoryview(data)[::2]) == encode(memoryview(bytes(memoryview(data)[::2])))
+    assert "sha256" not in encode(memoryview(data).cast("B", (1000, 700)))
+
+
+@pytest.mark.usefixtures("small")
+def test_what_is_hashed_of_one_value_is_bounded_and_does_not_depend_on_an_order(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("counterfoil._walk.MAX_HASHED", 700_000)
+    found = encode([noise(1), noise(2), noise(3), bytes(99)])
+    assert ["sha256" in one for one in found] == [True, True, False, False]
+    for wrap in (lambda one: {one}, lambda one: {1: one}, lambda one: frozenset([one])):
+        found = encode([wrap(noise(1)), noise(2), noise(3)])
+        assert [one.get("size") for one in found] == [1, 300_040, 300_040]
+        assert ["sha256" in one for one in found] == [False, True, True]
+
+
+def test_a_container_of_too_many_parts_is_cut_before_they_are_met(monkeypatch: pytest.MonkeyPatch) -> None:
+    visits: list[object] = []
+    real = _walk._Walk._encoded
+
+    def encoded(self: Any, obj: object, mark: int, depth: int) -> object:
+        visits.append(type(obj))
+        return real(self, obj, mark, depth)
+
+    monkeypatch.setattr(_walk._Walk, "_encoded", encoded)
+    sunk: list[str] = []
+    capture = Capture(lambda sha256, data: sunk.append(sha256))
+    parts = [{}] * (values.MAX_NODES + 1)
+    for value in (parts, dict(enumerate(parts)), tuple(parts), {"a": parts}):
+        visits.clear()
+        sunk.clear()
+        reference = capture.reference(value)
+        assert capture.cuts[reference.sha256] == 1
+        assert len(visits) <= 4
+        assert len(sunk) == 1
+
+
+@pytest.mark.usefixtures("small")
+def test_a_walk_that_must_be_done_again_ends_where_it_was_cut() -> None:
+    count = 0
+
+    def form(item: Item, go: Callable[[object], object]) -> object:
+        nonlocal count
+        count += 1
+        return {"$item": go(item.name)}
+
+    before = dict(_walk.registered)
+    values.register(Item, form)
+    try:
+        found = values.encode_counted(["x" * 300_001, [Item(one) for one in range(10)]])
+    finally:
+        _walk.registered.clear()
+        _walk.registered.update(before)
+        _walk.dispatch.clear()
+        values._messages.clear()
+    assert found.cuts == 1
+    assert count == 10
 
 
 @pytest.mark.usefixtures("small")

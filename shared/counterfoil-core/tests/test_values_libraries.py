@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib
 import importlib.util
 import json
@@ -182,10 +183,22 @@ def test_an_image_is_told_by_its_pixels(tmp_path: Path) -> None:
 
 def test_huge_arrays_and_frames_are_cut_with_their_size(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("counterfoil._walk.MAX_TEXT", 1000)
-    assert encode([np.zeros(1000), 1]) == [{"$large": "numpy.ndarray", "size": 8000}, 1]
+    head = b'{"$ndarray":"<f8","shape":[1000]}'
+    zeros = {
+        "$large": "numpy.ndarray",
+        "sha256": hashlib.sha256(head + bytes(8000)).hexdigest(),
+        "size": 8000,
+    }
+    assert encode([np.zeros(1000), 1]) == [zeros, 1]
+    assert encode(np.zeros((2, 1000))[:1].reshape(-1)) == encode(np.zeros(2000)[::2]) == zeros
+    made = [np.zeros(1000), np.ones(1000), np.zeros(1000, "i8"), np.zeros((10, 100)), np.zeros(2000, "f4")]
+    assert len({canonical.dumps(encode(one)) for one in made}) == len(made)
+    grid = np.arange(1000.0).reshape(20, 50)
+    assert encode(np.asfortranarray(grid)) == encode(grid) != encode(np.ascontiguousarray(grid.T))
+    assert "sha256" not in encode(np.broadcast_to(np.zeros(1), (1 << 40,)))
     assert encode(PIL.Image.new("RGB", (100, 100))) == {"$large": "PIL.Image.Image", "size": 30_000}
     frame = encode(pd.DataFrame({"a": range(1000), "b": ["x"] * 1000}))
-    assert frame["$dataframe"][0][1] == {"$large": "numpy.ndarray", "size": 8000}
+    assert frame["$dataframe"][0][1] == encode(np.arange(1000))
     found = values.encode_counted([np.zeros(1000), np.zeros(2000)])
     assert found.cuts == 2
 

@@ -59,10 +59,14 @@ class TileLog:
 
     def check(self) -> None:
         leaves = self.leaves()
-        assert [sha256(b"\0" + text).digest() for text in self.entries()] == leaves
-        assert _root(leaves) == self.root
+        assert [sha256(b"\0" + text).digest() for text in self.entries()] == leaves, (
+            "an entry has another leaf"
+        )
+        assert _root(leaves) == self.root, "the leaves have another root"
         above = b"".join(self.rows(1, self.size // 256))
-        assert above == b"".join(_root(leaves[at : at + 256]) for at in range(0, self.size - 255, 256))
+        assert above == b"".join(_root(leaves[at : at + 256]) for at in range(0, self.size - 255, 256)), (
+            "a tile above is another"
+        )
         names = {str(path.relative_to(self.folder)) for path in self.folder.rglob("*") if path.is_file()}
         assert all(name == "checkpoint" or name.startswith("tile/") for name in names)
 

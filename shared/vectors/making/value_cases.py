@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from typing import Any, Final
 
 from making.formats import Blobs, jcs
@@ -418,6 +419,16 @@ def case(python: str, value: Any) -> dict[str, Any]:
     }
 
 
+def cut(kind: str, data: bytes, head: Any = None, size: int | None = None) -> dict[str, Any]:
+    """The marker of bytes that are not kept."""
+    hashed = data if head is None else jcs(head) + data
+    return {
+        "$large": kind,
+        "sha256": hashlib.sha256(hashed).hexdigest(),
+        "size": len(data) if size is None else size,
+    }
+
+
 def build() -> dict[str, Any]:
     """The file."""
     deep = [
@@ -425,10 +436,27 @@ def build() -> dict[str, Any]:
         ("nested(101)", levels(100, {"$deep": "list", "size": 0})),
     ]
     large: list[tuple[str, Any]] = [
-        ("'a' * (2**26 + 1)", {"$large": "str", "size": 2**26 + 1}),
-        ("[bytes(2**26 + 1), 1]", [{"$large": "bytes", "size": 2**26 + 1}, 1]),
+        ("'a' * (2**26 + 1)", cut("str", b"a" * (2**26 + 1))),
+        ("'a' * 2**26 + 'b'", cut("str", b"a" * 2**26 + b"b")),
+        ("'\\u00e9' * (2**25 + 1)", cut("str", "\u00e9".encode() * (2**25 + 1))),
+        ("[bytes(2**26 + 1), 1]", [cut("bytes", bytes(2**26 + 1)), 1]),
+        ("{'b': bytearray(2**26 + 1)}", {"b": cut("bytearray", bytes(2**26 + 1))}),
+        (
+            "array.array('h', bytes(2**26 + 2))",
+            cut("array.array", bytes(2**26 + 2), {"$array": "h", "width": 2}),
+        ),
+        (
+            "memoryview(bytes(2**26 + 1))",
+            cut("memoryview", bytes(2**26 + 1), {"format": "B", "shape": [2**26 + 1]}),
+        ),
+        ("-(1 << 2**28 + 4)", cut("int", b"-0x1" + b"0" * (2**26 + 1), size=2**26 + 1)),
+        ("[{bytes(2**26 + 1)}, 1]", [{"$large": "set", "size": 1}, 1]),
     ]
-    libraries = [{"library": library, **case(*one)} for library, one in LIBRARIES]
+    zeros = cut("numpy.ndarray", bytes(8 * 10**7), {"$ndarray": "<f8", "shape": [10**7]})
+    libraries = [
+        {"library": library, **case(*one)}
+        for library, one in [*LIBRARIES, ("numpy", ("numpy.zeros(10**7)", zeros))]
+    ]
     messages = [case(python, {"$msg": message}) for python, message in MESSAGES]
     return {
         "libraries": libraries,

@@ -6,8 +6,10 @@ doubles) is read around, so that equal arrays have one form.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, Final
 
+from counterfoil import canonical
 from counterfoil._forms import Form, Go, items, sub_form
 from counterfoil._scalars import data_form
 from counterfoil._types import is_a, mro, of_type, published, type_name
@@ -57,8 +59,17 @@ def _ndarray(obj: Any, walk: Go) -> object:
     if dtype.hasobject or dtype.kind == "T":
         return {**out, "items": walk.go(obj.tolist())}
     if not walk.room(obj.nbytes):
-        return walk.large(obj, obj.nbytes)
+        return walk.large(obj, obj.nbytes, _pieces(obj), canonical.dumps(out))
     return {**out, "data": data_form(_bytes(obj))}
+
+
+def _pieces(obj: Any) -> Iterator[bytes]:
+    """Bytes of an array as ``_bytes`` gives them, some at a time."""
+    plain = obj.view(_numpy("ndarray"))
+    flat = plain.reshape(-1) if plain.flags.c_contiguous else plain.flat
+    step = max(1, (1 << 20) // obj.dtype.itemsize)
+    for start in range(0, int(obj.size), step):
+        yield _bytes(flat[start : start + step])
 
 
 def _bytes(obj: Any) -> bytes:

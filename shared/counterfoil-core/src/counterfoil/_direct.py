@@ -31,6 +31,7 @@ _WALK_NODES: Final = 250_000
 _WALK_VOLUME: Final = values.MAX_TEXT
 """Parts and bytes of long texts that the direct walk takes; the written rule counts more exactly."""
 _MEMO_DEPTH: Final = 16
+_COUNTED: Final = frozenset((dict, list))
 
 
 class TooDeep(Exception):
@@ -170,6 +171,8 @@ class Direct:
             self._use(0, 16 * len(obj))
         if obj and all(values.message_key(type(element)) is not None for element in obj):
             return self._fold(obj, depth)
+        if len(obj) > self._left and sum(type(one) in _COUNTED for one in obj) > self._left:
+            raise TooDeep  # before anything of it is hashed in vain
         walk = self.walk
         if len(obj) < FEW:
             parts = [walk(element, depth + 1) for element in obj]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import array
 import collections
+import contextlib
 import datetime as dt
 import decimal
 import fractions
@@ -19,7 +20,7 @@ import sys
 import types
 import uuid
 import zoneinfo
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any, Final, Protocol
 
 from counterfoil import canonical
@@ -38,6 +39,8 @@ from counterfoil._scalars import (
 from counterfoil._types import name_of, namespace, state, type_name
 
 _WIDE: Final = 4096
+_STEP: Final = 1 << 17
+"""Elements that are copied at once where an array is only hashed."""
 
 
 # -- containers -------------------------------------------------------------------------------------------------------
@@ -48,6 +51,7 @@ class Go(Protocol):
 
     cuts: int
     depth: int
+    hashes: int
     ordered: bool
     short: int
 
@@ -57,11 +61,26 @@ class Go(Protocol):
     def room(self, size: int, /) -> bool:
         """Whether so many bytes more are kept."""
 
-    def large(self, obj: object, size: int | None = None, /) -> object:
-        """The marker in the place of what is too much."""
+    def holds(self, values: Collection[Any], /) -> bool:
+        """Whether there is room for so many elements; ends the form if there are too many for its parts."""
+
+    def large(
+        self, obj: object, size: int | None = None, data: Iterable[Any] = (), head: bytes = b"", /
+    ) -> object:
+        """The marker in the place of what is too much; ``data`` are its bytes, hashed behind ``head``."""
 
 
 Form = Callable[[Any, Go], object]
+
+
+@contextlib.contextmanager
+def _unhashed(walk: Go) -> Iterator[None]:
+    """Hash nothing in what is cut whole if anything in it is cut: how far the bound reaches depends on an order."""
+    left, walk.hashes = walk.hashes, -1
+    try:
+        yield
+    finally:
+        walk.hashes = left
 
 
 def items(pairs: list[tuple[Any, Any]], walk: Go, levels: int, whole: object) -> object:
@@ -72,7 +91,8 @@ def items(pairs: list[tuple[Any, Any]], walk: Go, levels: int, whole: object) ->
             pairs = sorted(pairs, key=lambda pair: pair[0])
         return {key: go(value, levels) for key, value in pairs}
     short, cuts = walk.short, walk.cuts
-    listed = [[go(key, levels + 2), go(value, levels + 2)] for key, value in pairs]
+    with _unhashed(walk):
+        listed = [[go(key, levels + 2), go(value, levels + 2)] for key, value in pairs]
     # Cut somewhere inside: where depends on the order, which is not a part of the value.
     if walk.short == short:
         return {"$map": _sorted(listed)}
@@ -81,7 +101,7 @@ def items(pairs: list[tuple[Any, Any]], walk: Go, levels: int, whole: object) ->
 
 
 def _dict(obj: Any, walk: Go) -> object:
-    if dict.__len__(obj) >= _WIDE and not walk.room(16 * dict.__len__(obj)):
+    if dict.__len__(obj) >= _WIDE and not walk.holds(list(dict.values(obj))):
         return walk.large(obj)
     return items(_pairs(obj), walk, 1, obj)
 
@@ -98,7 +118,7 @@ def _listed(tag: str | None, read: Callable[[Any], list[Any]]) -> Form:
 
     def form(obj: Any, walk: Go) -> object:
         values, go = read(obj), walk.go
-        if len(values) >= _WIDE and not walk.room(16 * len(values)):
+        if len(values) >= _WIDE and not walk.holds(values):
             return walk.large(obj, len(values))
         if tag is None:
             return [go(value) for value in values]
@@ -114,9 +134,10 @@ def _set(tag: str, kind: Any) -> Form:
             values = list(kind.__iter__(obj))
         except RuntimeError:  # another thread changes it
             values = list(kind.__iter__(kind.copy(obj)))
-        if len(values) >= _WIDE and not walk.room(16 * len(values)):
+        if len(values) >= _WIDE and not walk.holds(values):
             return walk.large(obj, len(values))
-        listed = [go(value, 2) for value in values]
+        with _unhashed(walk):
+            listed = [go(value, 2) for value in values]
         if walk.short == short:
             return {tag: _sorted(listed)}
         walk.cuts = cuts
@@ -193,29 +214,38 @@ def _user(obj: Any, walk: Go) -> object:
 
 
 def _memory(obj: Any, walk: Go) -> object:
-    if not walk.room(obj.nbytes):
-        return walk.large(obj, obj.nbytes)
-    return {"$memoryview": data_form(obj.tobytes()), "format": obj.format, "shape": list(obj.shape)}
+    size, shape = obj.nbytes, list(obj.shape)
+    if not walk.room(size):
+        if obj.ndim != 1:
+            return walk.large(obj, size)
+        pieces = (obj[start : start + _STEP].tobytes() for start in range(0, shape[0], _STEP))
+        return walk.large(obj, size, pieces, canonical.dumps({"format": obj.format, "shape": shape}))
+    return {"$memoryview": data_form(obj.tobytes()), "format": obj.format, "shape": shape}
 
 
 def _bytearray(obj: Any, walk: Go) -> object:
-    size = bytearray.__len__(obj)
-    return (
-        {"$bytearray": data_form(bytearray.__getitem__(obj, slice(None)))}
-        if walk.room(size)
-        else walk.large(obj)
-    )
+    size, take = bytearray.__len__(obj), bytearray.__getitem__
+    if not walk.room(size):
+        return walk.large(obj, size, (take(obj, slice(at, at + _STEP)) for at in range(0, size, _STEP)))
+    return {"$bytearray": data_form(take(obj, slice(None)))}
 
 
 def _array(obj: Any, walk: Go) -> object:
     code, width = array.array.typecode.__get__(obj), array.array.itemsize.__get__(obj)
-    size = array.array.__len__(obj) * width
-    if not walk.room(size):
-        return walk.large(obj, size)
-    copy = array.array(code, array.array.tobytes(obj))
+    count = array.array.__len__(obj)
+    if not walk.room(count * width):
+        head = canonical.dumps({"$array": code, "width": width})
+        pieces = (_low_first(obj, slice(start, start + _STEP)) for start in range(0, count, _STEP))
+        return walk.large(obj, count * width, pieces, head)
+    return {"$array": code, "data": data_form(_low_first(obj, slice(None))), "width": width}
+
+
+def _low_first(obj: Any, part: slice) -> bytes:
+    copy = array.array(array.array.typecode.__get__(obj), array.array.__getitem__(obj, part))
     if sys.byteorder == "big":
         copy.byteswap()
-    return {"$array": code, "data": data_form(copy.tobytes()), "width": width}
+    data: bytes = copy.tobytes()
+    return data
 
 
 # -- the table -------------------------------------------------------------------------------------------------------

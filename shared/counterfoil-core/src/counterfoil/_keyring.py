@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import errno
 import os
 import re
 from collections.abc import Iterable, Iterator
@@ -16,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NoReturn, Self
 
-from counterfoil import _home, _locks, canonical
+from counterfoil import _files, _home, _locks, canonical
 from counterfoil._ed25519 import PublicKey, SigningKey, sha256_hex
 from counterfoil.errors import CanonicalError, KeyringError
 
@@ -214,11 +215,14 @@ class Keyring:
 def _read_given(path: Path) -> bytes:
     # A file the user names is theirs to judge: it may be shared and belong to somebody else.
     try:
-        with open(path, "rb") as file:
-            data = file.read(_MAX_KEYRING + 1)
+        if path.is_dir():
+            path = path / "keyring.json"
+        data = _files.read_given(path, limit=_MAX_KEYRING)
     except FileNotFoundError:
         _refuse("021", "there is no keyring file", where=path, hint="check the path")
     except OSError as exc:
+        if exc.errno in (errno.EFBIG, errno.EINVAL):
+            _refuse("005", "not a regular file of the expected size", where=path, hint="check the path")
         _refuse("008", f"cannot read the file: {exc.strerror}", where=path, hint="check who may read it")
     if len(data) > _MAX_KEYRING:
         _refuse("005", "not a regular file of the expected size", where=path, hint="check the path")
@@ -277,7 +281,7 @@ def _entry(pin: Pin) -> dict[str, Any]:
 def _normal(fingerprint: str) -> str:
     name = fingerprint.strip().lower().removeprefix("sha256:").replace(":", "")
     if not _FINGERPRINT.fullmatch(name):
-        _refuse("022", "not a fingerprint", where=None, hint="give all 64 hexadecimal digits")
+        _refuse("022", "not a fingerprint", where=fingerprint[:100], hint="give all 64 hexadecimal digits")
     return name
 
 

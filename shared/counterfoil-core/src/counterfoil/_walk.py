@@ -5,8 +5,9 @@ What exceeds a bound becomes a typed marker with its size, and is counted.
 
 from __future__ import annotations
 
+import hashlib
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any, Final, NamedTuple
 
 from counterfoil._classes import known_form
@@ -28,6 +29,9 @@ LONG: Final = 64 << 10
 """Characters or bytes from which a text counts into the volume."""
 WIDE: Final = 4096
 """Elements from which a container counts into the volume."""
+MAX_HASHED: Final = 1 << 30
+"""Bytes of one value's cut texts, byte strings and arrays that are hashed for their markers."""
+_STEP: Final = 1 << 20
 _ADAPTER_LEVELS: Final = 3
 _REFUND: Final = MAX_NODES // 1000
 _TRACKED: Final = 10_000
@@ -57,7 +61,10 @@ class Encoded(NamedTuple):
 def walked(obj: object, depth: int, fresh: bool) -> Encoded:
     """Canonical value and the number of cuts; ``fresh``: the stack is empty, a RecursionError is the object's."""
     walk = _Walk(depth, fresh)
-    value = walk.go(obj)
+    try:
+        value = walk.go(obj)
+    except _Unordered:
+        pass
     if walk.short:
         # Which part was one too many depends on the order in which they came; equal values must be cut alike.
         walk = _Walk(depth, fresh)
@@ -77,6 +84,10 @@ class _Full(BaseException):
     """A bound is exceeded; the object whose part was one too many is cut. No ``except Exception`` may stop it."""
 
 
+class _Unordered(BaseException):
+    """Something must be cut, so the value is walked again in the order of its keys: the rest of this walk is vain."""
+
+
 class _Walk:
     """One traversal: the containers on the path, so that cycles are named and not followed, and what is left."""
 
@@ -86,6 +97,7 @@ class _Walk:
         "deepest",
         "depth",
         "fresh",
+        "hashes",
         "left",
         "marks",
         "ordered",
@@ -104,6 +116,7 @@ class _Walk:
         self.left = self.refunds = MAX_NODES
         self.tracked = MAX_NODES - _TRACKED
         self.volume = MAX_VOLUME
+        self.hashes = MAX_HASHED
         self.again = MAX_AGAIN
         self.cuts = self.marks = self.short = self.within = 0
         self.deepest = depth - 1
@@ -160,12 +173,30 @@ class _Walk:
         self.volume -= size
         return True
 
-    def large(self, obj: object, size: int | None = None) -> object:
-        """The marker in the place of what is too much."""
-        self.short += 1
-        return self._cut("$large", obj, extent(obj) if size is None else size)
+    def holds(self, values: Collection[Any]) -> bool:
+        """Whether there is room for a wide container; if its own parts are too many, it is cut before they are met."""
+        if len(values) > self.left and sum(type(one) not in _FREE for one in values) > self.left:
+            raise _Full
+        return self.room(16 * len(values))
 
-    def _cut(self, tag: str, obj: object, size: int | None) -> object:
+    def large(
+        self, obj: object, size: int | None = None, data: Iterable[Any] = (), head: bytes = b""
+    ) -> object:
+        """The marker in the place of what is too much; ``data`` are its bytes, hashed behind ``head``, if they are at
+        hand piece by piece."""
+        self.short += 1
+        if not self.ordered:
+            raise _Unordered
+        marker = self._cut("$large", obj, extent(obj) if size is None else size)
+        if data and size is not None and size <= self.hashes:
+            self.hashes -= size
+            digest = hashlib.sha256(head)
+            for piece in data:
+                digest.update(piece)
+            marker["sha256"] = digest.hexdigest()
+        return marker
+
+    def _cut(self, tag: str, obj: object, size: int | None) -> dict[str, object]:
         self.cuts += 1
         self.marks += 1
         return {tag: type_name(obj)} if size is None else {tag: type_name(obj), "size": size}
@@ -190,7 +221,7 @@ class _Walk:
             self.volume = volume
             self.cuts = cuts
             return self.large(obj)
-        except (KeyboardInterrupt, MemoryError):
+        except (KeyboardInterrupt, MemoryError, _Unordered):
             raise
         except RecursionError:
             if not self.fresh:
@@ -239,25 +270,31 @@ class _Walk:
         return encoded
 
     def _long(self, data: Any) -> object:
-        if type(data) is bytes:
-            return data_form(data) if self.room(len(data)) else self._too_long(data, len(data))
         size = len(data)
+        if type(data) is bytes:
+            return data_form(data) if self.room(size) else self._too_long(data, size, (data,))
         if not data.isascii():
-            step = 1 << 20
-            size = sum(
-                len(data[at : at + step].encode("utf-8", "surrogatepass")) for at in range(0, size, step)
-            )
-        return text_form(data) if self.room(size) else self._too_long(data, size)
+            size = sum(map(len, _encoded_text(data)))
+        return text_form(data) if self.room(size) else self._too_long(data, size, _encoded_text(data))
 
     def _integer(self, number: int) -> object:
         size = number.bit_length() // 4
         if size < LONG or self.room(size):
             return int_form(number)
-        return self._too_long(number, size)
+        return self._too_long(number, size, (hex(one).encode() for one in (number,)))
 
-    def _too_long(self, data: object, size: int) -> object:
+    def _too_long(self, data: object, size: int, pieces: Iterable[bytes]) -> object:
         self._pay()
-        return self.large(data, size)
+        return self.large(data, size, pieces)
+
+
+def _encoded_text(text: str) -> Iterator[bytes]:
+    for start in range(0, len(text), _STEP):
+        yield text[start : start + _STEP].encode("utf-8", "surrogatepass")
+
+
+_FREE: Final = frozenset((str, int, float, bool, type(None), bytes))
+"""Types whose objects do not count among the parts of a value (if they are long, they count by their bytes)."""
 
 
 dispatch: dict[int, tuple[type, Any, bool]] = {}

@@ -45,7 +45,7 @@ __all__ = [
 class CounterfoilError(Exception):
     """Base of all errors, so that one ``except`` catches what this library raises on purpose.
 
-    ``code`` is stable (``CF-LOG-003``), ``where`` is a path, index or JSON pointer, ``hint`` says what to do.
+    ``code`` is stable (``CF-LOG-010``), ``where`` is a path, index or JSON pointer, ``hint`` says what to do.
     """
 
     def __init__(self, message: str, *, code: str, where: str | None = None, hint: str | None = None) -> None:

@@ -54,6 +54,11 @@ def cited(one: Outcome, everything: Mapping[str, Outcome], *, partial: bool) -> 
 
 
 def foreign(store: FolderStore) -> Iterator[Finding]:
+    """Files in the evidence that are none of its own (CF-VERIFY-002), so that nobody slips anything in beside the logs.
+
+    Raises:
+        StoreError: CF-STORE-001, 006: the folder cannot be listed.
+    """
     for name, wrong in store.foreign():
         yield Finding(
             "CF-VERIFY-002",
@@ -84,6 +89,11 @@ def copied(
 def absent(
     store: FolderStore, heads: dict[str, keys.Head], names: list[str], *, partial: bool
 ) -> Iterator[Finding]:
+    """Logs that this machine remembers in this evidence and that are gone (CF-VERIFY-003).
+
+    ``heads`` are the remembered ones by origin, ``names`` the logs that are there; with ``partial`` (one run was asked
+    for) nothing is said, since not all logs were looked for.
+    """
     if partial:
         return
     moved = moved_with(store, heads)

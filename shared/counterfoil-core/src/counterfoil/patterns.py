@@ -43,6 +43,8 @@ def is_capability(text: str) -> bool:
 
 
 def is_actor_pattern(text: str) -> bool:
-    """Whether a text is an actor path, or ``*`` alone or as its last name."""
+    """Whether a text is an actor path, or ``*`` alone or as its last name; ``*`` stands nowhere else in it."""
     names = text.split("/")
-    return 0 < len(text) <= MAX_PATTERN and all(names) and all(name != "*" for name in names[:-1])
+    if names[-1] == "*":
+        names.pop()
+    return 0 < len(text) <= MAX_PATTERN and all(name and "*" not in name for name in names)

@@ -128,6 +128,10 @@ def build(predicate: dict[str, Any]) -> bytes:
 
 
 def content_of(payload: bytes) -> Content:
+    """What a policy's payload says, its form and its consistency checked; that anybody signed it is not looked at.
+
+    Raises TrustError: CF-TRUST-002: no policy; CF-TRUST-003: it contradicts itself. Source: ``shared/spec/trust.md``.
+    """
     try:
         value = statements.read_payload(payload, limit=MAX_POLICY)
         if value["predicateType"] != KIND:
@@ -191,6 +195,10 @@ def _check_key(key: Key, where: str) -> None:
 
 
 def public_of(key: Key) -> PublicKey:
+    """The public key that an entry of a policy lists, from the one base64 spelling of its SPKI.
+
+    Raises KeyringError: CF-KEYS-030: it is none; CF-KEYS-031: one for which everything is signed.
+    """
     try:
         der = base64.b64decode(key.spki, validate=True)
     except (binascii.Error, ValueError):
@@ -222,6 +230,7 @@ def _contradiction(why: str, where: str) -> TrustError:
 
 
 def no_policy(exc: CounterfoilError) -> TrustError:
+    """The TrustError (CF-TRUST-002) for bytes that another reader refused, with that reader's words and place."""
     return TrustError(
         f"not a trust policy: {exc.message} ({exc.code})",
         code="CF-TRUST-002",

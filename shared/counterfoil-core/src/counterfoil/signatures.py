@@ -28,6 +28,8 @@ KEPT: Final = 1_000_000
 _BATCH: Final = 4096
 _MARK: Final = 16
 _FORMAT: Final = 1
+_FAULTS: Final = (sqlite3.Error, ValueError)
+"""Of a file: a damaged one may also make sqlite3 stumble over text of its own error message that is no UTF-8."""
 
 
 class Signatures:
@@ -96,7 +98,7 @@ class Signatures:
         for _ in range(2):
             try:
                 self._file = self._connect()
-            except sqlite3.Error as exc:
+            except _FAULTS as exc:
                 self._fail(exc)
             else:
                 return
@@ -116,7 +118,7 @@ class Signatures:
             )
             if found == 0:
                 file.execute(f"PRAGMA user_version={_FORMAT}")
-        except sqlite3.Error:
+        except _FAULTS:
             file.close()
             raise
         return file
@@ -128,7 +130,7 @@ class Signatures:
             return False
         try:
             return self._file.execute("SELECT 1 FROM valid WHERE mark=?", (mark,)).fetchone() is not None
-        except sqlite3.Error as exc:
+        except _FAULTS as exc:
             self._fail(exc)
             return False
 
@@ -141,7 +143,7 @@ class Signatures:
                     "INSERT OR IGNORE INTO valid VALUES (?, ?)", [(mark, now) for mark in sorted(self._new)]
                 )
                 self._file.execute("COMMIT")
-            except sqlite3.Error as exc:
+            except _FAULTS as exc:
                 self._fail(exc)
         self._new.clear()
 
@@ -156,16 +158,17 @@ class Signatures:
                     (count - KEPT * 9 // 10,),
                 )
                 self._file.execute("VACUUM")
-        except sqlite3.Error as exc:
+        except _FAULTS as exc:
             self._fail(exc)
 
-    def _fail(self, exc: sqlite3.Error) -> None:
+    def _fail(self, exc: Exception) -> None:
         """Go on without the file; drop it when it is damaged (another process holding it is no damage)."""
         file, self._file = self._file, None
         if file is not None:
             with contextlib.suppress(sqlite3.Error):
                 file.close()
-        if not isinstance(exc, sqlite3.OperationalError) and self._path is not None:
+        held = isinstance(exc, sqlite3.OperationalError) and exc.sqlite_errorcode != sqlite3.SQLITE_ERROR
+        if not held and self._path is not None:
             for end in ("", "-journal"):
                 with contextlib.suppress(OSError):
                     Path(f"{self._path}{end}").unlink(missing_ok=True)

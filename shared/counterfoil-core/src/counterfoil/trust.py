@@ -11,7 +11,7 @@ import time
 from functools import cached_property
 from typing import Final, Literal
 
-from counterfoil import _policies, policy_form, statements
+from counterfoil import _files, _policies, policy_form, statements
 from counterfoil.dsse import Envelope
 from counterfoil.errors import CounterfoilError, EnvelopeError, TrustError
 from counterfoil.keys import Keyring
@@ -147,8 +147,7 @@ def read(source: str | os.PathLike[str] | bytes | Policy) -> Policy:
         return parse(source)
     where = os.fspath(source)
     try:
-        with open(source, "rb") as file:
-            data = file.read(MAX_ENVELOPE + 1)
+        data = _files.read_given(where, limit=MAX_ENVELOPE)
     except OSError as exc:
         raise TrustError(
             f"the policy cannot be read: {exc.strerror}",

@@ -207,3 +207,16 @@ def test_scrub_json(cli: Any, desk: Any, tmp_path: Path) -> None:
     found = cli.json("scrub", copy, "--mirror", mirror, "--repair", code=1)
     assert (found["result"], found["verdict"]) == ("repaired", "intact")
     assert json.loads(cli("scrub", copy, "--json").stdout)["result"] == "clean"
+
+
+@pytest.mark.parametrize("inner", ["", "tile", "tile/0", "tile/entries"])
+def test_an_export_goes_through_no_link(cli: Any, desk: Any, tmp_path: Path, inner: str) -> None:
+    log = desk.segment.partition("/")[0]
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    link = tmp_path / "out" / log / inner
+    link.parent.mkdir(parents=True)
+    link.symlink_to(elsewhere, target_is_directory=True)
+    done = cli("export", desk.evidence, "--tlog", tmp_path / "out")
+    assert (done.returncode, done.stderr.startswith("error CF-EXPORT-009 ")) == (2, True)
+    assert list(elsewhere.iterdir()) == []

@@ -104,7 +104,7 @@ def test_a_record_of_a_later_version_is_not_judged(cli: Any, home: Any, tmp_path
     assert "CF-LOG-022" in codes
     done = cli("log", tmp_path / "evidence")
     assert done.returncode == 1
-    assert done.stdout.count("\n") == 4  # the entries around it are shown
+    assert done.stdout.count("\n") == 5  # the entries around it are shown
     assert done.stderr.startswith("unknown CF-LOG-022 ")
 
 

@@ -291,7 +291,15 @@ def scrub_mirror(data: bytes) -> None:
         assert done.verdict != "intact" or here.segment.read_bytes() == here.whole
 
 
-WHOLE = {"bundle_verified", "bundle_read", "export_over", "export_of", "segment_copy", "scrub_mirror"}
+WHOLE = {
+    "home_signatures",
+    "bundle_verified",
+    "bundle_read",
+    "export_over",
+    "export_of",
+    "segment_copy",
+    "scrub_mirror",
+}
 """Those that read a whole evidence, or a file of some size, for each input."""
 TARGETS: dict[str, Target] = {
     made.__name__: made

@@ -107,6 +107,7 @@ def _build() -> typer.Typer:
     trust.command("check")(policy.check)
     trust.command("sign")(policy.sign)
     trust.command("allow")(policy.allow)
+    trust.command("deny")(policy.deny)
     app.add_typer(trust, name="policy")
     app.command("demo")(demo.demo)
     return app

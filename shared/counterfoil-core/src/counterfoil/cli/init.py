@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from counterfoil import keys
+from counterfoil import _files, keys
 from counterfoil.cli import output
 from counterfoil.cli.options import Debug, E, Json
 from counterfoil.errors import ConfigError
@@ -46,17 +46,26 @@ def init(
     known = path.exists()
     found = load() if known else None
     wanted = load(evidence=evidence, durability=durability)
-    if found is not None and (found.evidence, found.durability) != (wanted.evidence, wanted.durability):
+    names = ("evidence", "durability")
+    other = [one for one in names if found is not None and getattr(found, one) != getattr(wanted, one)]
+    if other:
         raise ConfigError(
-            f"{_FILE} is there and says something else",
+            f"{_FILE} is there and says something else of {' and '.join(other)}",
             code="CF-CLI-082",
             where=_FILE,
-            hint="change it by hand",
+            hint="change it by hand: " + ", ".join(f'{one} = "{getattr(wanted, one)}"' for one in other),
         )
     identity = keys.load_or_create_identity()
     if not known:
-        with path.open("x", encoding="utf-8") as file:
-            file.write(_text(wanted))
+        try:
+            _files.write_given(path, _text(wanted).encode(), replace=False)
+        except OSError as exc:
+            raise ConfigError(
+                f"{_FILE} cannot be written: {exc.strerror}",
+                code="CF-CLI-006",
+                where=_FILE,
+                hint="check the folder",
+            ) from exc
     told: dict[str, Any] = {
         "evidence": wanted.evidence,
         "fingerprint": identity.keyid,

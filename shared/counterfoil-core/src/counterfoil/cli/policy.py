@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import base64
 import json as plain
-import os
 import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Final
 
 import typer
 
-from counterfoil import canonical, keys, policy_form, trust
-from counterfoil.cli import output
+from counterfoil import _files, keys, policy_form, trust
+from counterfoil.cli import output, policy_files
 from counterfoil.cli.options import Debug, Json
+from counterfoil.cli.policy_text import policy_lines
 from counterfoil.dsse import Envelope
 from counterfoil.errors import ConfigError, CounterfoilError, StoreError, TrustError
 from counterfoil.findings import EXIT_CODES
+from counterfoil.patterns import is_actor_pattern, is_capability
 from counterfoil.settings import load as settings
 
-__all__ = ["allow", "check", "init", "policy", "show", "sign"]
+__all__ = ["allow", "check", "deny", "init", "policy", "show", "sign"]
 
 DRAFT: Final = "policy.draft.json"
 SIGNED: Final = "policy.json"
@@ -29,6 +31,10 @@ File = Annotated[str, typer.Argument(metavar="FILE", help="The policy's file.")]
 Maybe = Annotated[
     str | None,
     typer.Argument(metavar="FILE", help="The policy's file (default: the setting).", show_default=False),
+]
+Placed = Annotated[
+    str | None,
+    typer.Option("--policy", metavar="FILE", help="The policy (default: the setting).", show_default=False),
 ]
 To = Annotated[
     str, typer.Option("--to", metavar="FILE", help="Where the signed policy goes.", show_default=True)
@@ -43,6 +49,7 @@ def policy(context: typer.Context, debug: Debug = False) -> int:
       counterfoil policy init                  a draft from the keys you pinned
       counterfoil policy sign policy.draft.json
       counterfoil policy allow planner coder --can repo:read
+      counterfoil policy deny planner coder
       counterfoil policy check policy.json
       counterfoil verify --policy policy.json
 
@@ -97,12 +104,18 @@ def init(
     policy_form.build(draft)
     text = plain.dumps(draft, indent=2) + "\n"
     try:
-        with open(file, "x", encoding="utf-8") as out:
-            out.write(text)
+        _files.write_given(file, text.encode(), replace=False)
     except FileExistsError:
         raise StoreError(
             "the file is there already", code="CF-CLI-070", where=file, hint="name another, or remove it"
         ) from None
+    except OSError as exc:
+        raise StoreError(
+            f"the draft cannot be written: {exc.strerror}",
+            code="CF-CLI-006",
+            where=file,
+            hint="check the path",
+        ) from exc
     unknown = [pin.fingerprint for pin in keys.Keyring.load().entries() if pin.spki is None and not pin.own]
     if json:
         output.out(output.json_text({"draft": file, "keys": sorted(known), "unknown": unknown}, indent=2))
@@ -122,31 +135,32 @@ def sign(file: File, to: To = SIGNED, json: Json = False, debug: Debug = False) 
       counterfoil policy sign policy.draft.json
       counterfoil policy sign policy.json --to policy.json
     """
-    data = _read(file)
+    data, content = policy_files.read_content(file)
     key = keys.load_or_create_identity()
-    content = canonical.loads(data, max_depth=16, max_bytes=policy_form.MAX_ENVELOPE)
-    if isinstance(content, dict) and "payload" in content:
+    if not policy_files.is_draft(content):
         envelope = trust.parse(data).envelope.cosigned(key, limit=policy_form.MAX_ENVELOPE)
     else:
-        if not isinstance(content, dict):
-            raise ConfigError(
-                "a draft is an object", code="CF-CLI-071", where=file, hint="policy init makes one"
-            )
-        envelope = Envelope.sign(
-            policy_form.build(content), key, carry_key=True, limit=policy_form.MAX_ENVELOPE
-        )
-    return _done(trust.Policy(policy_form.content_of(envelope.payload), envelope), to, json=json)
+        envelope = _signed(content, key)
+    found = trust.Policy(policy_form.content_of(envelope.payload), envelope)
+    policy_files.check_newest(found, file)
+    return policy_files.done(_with_others(found, key, to), to, json=json)
+
+
+def _with_others(found: trust.Policy, key: keys.SigningKey, to: str) -> trust.Policy:
+    """The same policy with the signatures that a copy of it has at ``to``."""
+    try:
+        there = trust.read(to) if Path(to).exists() else found
+    except TrustError:
+        return found
+    if there.digest != found.digest or len(found.envelope.signatures) > 1:
+        return found
+    return trust.Policy(found.content, there.envelope.cosigned(key, limit=policy_form.MAX_ENVELOPE))
 
 
 def allow(
     sender: Annotated[str, typer.Argument(metavar="FROM", help="Who hands over: a name, `team/*` or `*`.")],
     receiver: Annotated[str, typer.Argument(metavar="TO", help="Who receives.")],
-    file: Annotated[
-        str | None,
-        typer.Option(
-            "--policy", metavar="FILE", help="The policy (default: the setting).", show_default=False
-        ),
-    ] = None,
+    file: Placed = None,
     can: Annotated[
         list[str] | None,
         typer.Option("--can", metavar="WHAT", help="A capability that may be given; again for more."),
@@ -155,7 +169,8 @@ def allow(
         list[str] | None, typer.Option("--purpose", metavar="TEXT", help="A purpose; again for more.")
     ] = None,
     depth: Annotated[
-        int | None, typer.Option("--depth", metavar="N", help="How often it may be handed on at most.")
+        int | None,
+        typer.Option("--depth", metavar="N", help="How often it may be handed on at most.", min=0, max=64),
     ] = None,
     json: Json = False,
     debug: Debug = False,
@@ -168,26 +183,89 @@ def allow(
       counterfoil policy allow planner 'team/*' --can repo:read --can 'repo:write:tests/*' --depth 1
 
     Makes the next version of the policy, signed by you. The first edge makes it deny what no edge permits.
+    The version before is kept as FILE.vN. An edge that is there already changes nothing.
     """
-    place = _place(file)
-    old = trust.read(place)
-    content: dict[str, Any] = old.content.model_dump(by_alias=True, exclude_none=True)
+    _check_arguments(sender, receiver, can or (), purpose or ())
     edge: dict[str, Any] = {"from": sender, "to": receiver}
     for name, listed in (("allow", can), ("purposes", purpose)):
         if listed:
             edge[name] = sorted(set(listed))
     if depth is not None:
         edge["maxDepth"] = depth
-    content["edges"] = [*content.get("edges", []), edge]
-    content |= {"previous": old.digest, "version": old.content.version + 1}
-    content["validFrom"] = max(old.content.validFrom, time.time_ns() // 1_000_000)
-    envelope = Envelope.sign(
-        policy_form.build(content),
-        keys.load_or_create_identity(),
-        carry_key=True,
-        limit=policy_form.MAX_ENVELOPE,
+    return _change(
+        _place(file), lambda edges: edges if edge in (edges or ()) else [*(edges or ()), edge], json
     )
-    return _done(trust.Policy(policy_form.content_of(envelope.payload), envelope), place, json=json)
+
+
+def deny(
+    sender: Annotated[str, typer.Argument(metavar="FROM", help="Who hands over, as `allow` was told.")],
+    receiver: Annotated[str, typer.Argument(metavar="TO", help="Who receives, as `allow` was told.")],
+    file: Placed = None,
+    json: Json = False,
+    debug: Debug = False,
+) -> int:
+    """Take back what `allow` permitted.
+
+    \b
+    Examples:
+      counterfoil policy deny planner coder
+      counterfoil policy deny planner 'team/*' --policy policy.json
+
+    Makes the next version of the policy, without any edge from FROM to TO; signed by you. Where no edge is left,
+    no agent may hand to another.
+    """
+    _check_arguments(sender, receiver, (), ())
+
+    def without(edges: list[Any] | None) -> list[Any] | None:
+        left = [one for one in edges or () if (one["from"], one["to"]) != (sender, receiver)]
+        return edges if edges is None else left
+
+    return _change(_place(file), without, json)
+
+
+def _change(place: str, change: Callable[[list[Any] | None], list[Any] | None], json: bool) -> int:
+    """Sign the next version with other edges; nothing where they are the same."""
+    old = policy_files.read_policy(place)
+    policy_files.check_newest(old, place)
+    content: dict[str, Any] = old.content.model_dump(by_alias=True, exclude_none=True)
+    edges = change(content.get("edges"))
+    if edges == content.get("edges"):
+        if json:
+            told = {"changed": False, "digest": old.digest, "file": place, "version": old.content.version}
+            output.out(output.json_text(told, indent=2))
+        else:
+            output.out(f"{place}: nothing to change, still version {old.content.version}")
+        return 0
+    content |= {"edges": edges, "previous": old.digest, "version": old.content.version + 1}
+    content["validFrom"] = max(old.content.validFrom, time.time_ns() // 1_000_000)
+    envelope = _signed(content, keys.load_or_create_identity())
+    found = trust.Policy(policy_form.content_of(envelope.payload), envelope)
+    return policy_files.done(found, place, json=json)
+
+
+def _signed(content: dict[str, Any], key: keys.SigningKey) -> Envelope:
+    return Envelope.sign(policy_form.build(content), key, carry_key=True, limit=policy_form.MAX_ENVELOPE)
+
+
+def _check_arguments(sender: str, receiver: str, can: Sequence[str], purposes: Sequence[str]) -> None:
+    """Name the argument that is wrong; raises ConfigError (CF-CLI-076)."""
+    actors, what = "a name, `team/*` or `*`", "a capability such as repo:read or repo:*"
+    checked = [
+        ("FROM", sender, is_actor_pattern(sender), actors),
+        ("TO", receiver, is_actor_pattern(receiver), actors),
+    ]
+    checked += [("--can", one, is_capability(one), what) for one in can]
+    checked += [
+        ("--purpose", one, 0 < len(one) <= 1024, "a text of 1 to 1024 characters") for one in purposes
+    ]
+    for name, value, good, expected in checked:
+        if not good:
+            raise ConfigError(
+                f"{name} is {'empty' if not value else 'not as expected'}",
+                code="CF-CLI-076",
+                where=f"{name} {value[:100]}".rstrip(),
+                hint=f"{name} is {expected}",
+            )
 
 
 def show(file: Maybe = None, json: Json = False, debug: Debug = False) -> int:
@@ -198,26 +276,14 @@ def show(file: Maybe = None, json: Json = False, debug: Debug = False) -> int:
       counterfoil policy show policy.json
       counterfoil policy show --json
     """
-    found = trust.read(_place(file))
-    content = found.content
+    found = policy_files.read_policy(_place(file))
     if json:
-        told = content.model_dump(by_alias=True, exclude_none=True)
+        told = found.content.model_dump(by_alias=True, exclude_none=True)
         signed = [one.keyid for one in found.envelope.signatures]
         output.out(output.json_text({"digest": found.digest, "signatures": signed, "policy": told}, indent=2))
         return 0
-    output.out(f"policy {output.clean(content.name)} version {content.version} {found.digest}")
-    output.out(f"admins {content.admins.threshold} of {' '.join(one[:16] for one in content.admins.keys)}")
-    for key in content.keys:
-        output.out(f"key    {key.key} {key.status}")
-    for agent in content.agents:
-        output.out(
-            f"agent  {output.clean(agent.id)}: {agent.threshold} of {' '.join(one[:16] for one in agent.keys)}"
-        )
-    if content.edges is None:
-        output.out("edges  none: any agent may hand to any other")
-    for edge in content.edges or ():
-        more = f" can {' '.join(edge.allow)}" if edge.allow else ""
-        output.out(f"edge   {output.clean(edge.sender)} -> {output.clean(edge.to)}{output.clean(more)}")
+    for line in policy_lines(found):
+        output.out(output.clean(line))
     return 0
 
 
@@ -229,12 +295,14 @@ def check(file: Maybe = None, json: Json = False, debug: Debug = False) -> int:
       counterfoil policy check policy.json
 
     One that is believed is remembered: older versions are not believed from then on.
-    Exit codes: 0 believed, 3 no policy, 5 not believed.
+    Exit codes: 0 believed, 3 its form or signatures are wrong, 5 not believed, 2 usage: no such file, or a draft.
     """
+    place = _place(file)
+    policy_files.check_signed(place)
     found: trust.Policy | None = None
     error: CounterfoilError | None = None
     try:
-        found = trust.load(_place(file))
+        found = trust.load(place)
     except TrustError as exc:
         error = exc
     verdict = "intact" if error is None else "cannot-tell" if error.code in _NOT_BELIEVED else "broken"
@@ -265,38 +333,3 @@ def _place(file: str | None) -> str:
             hint="name its file, or set COUNTERFOIL_POLICY",
         )
     return chosen
-
-
-def _read(file: str) -> bytes:
-    with open(file, "rb") as source:
-        return source.read(policy_form.MAX_ENVELOPE + 1)
-
-
-def _done(found: trust.Policy, to: str, *, json: bool) -> int:
-    """Write a signed policy in one step, and say whose signatures it still needs."""
-    path = Path(to)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        temporary.write_bytes(found.envelope.to_bytes() + b"\n")
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
-    content = found.content
-    signed = [one.keyid for one in found.envelope.signatures if one.keyid in content.admins.keys]
-    missing = max(0, content.admins.threshold - len(signed))
-    if json:
-        told = {
-            "digest": found.digest,
-            "file": to,
-            "missing": missing,
-            "name": content.name,
-            "signatures": signed,
-            "version": content.version,
-        }
-        output.out(output.json_text(told, indent=2))
-        return 0
-    output.out(f"{to}: {output.clean(content.name)} version {content.version} {found.digest}")
-    if missing:
-        who = "1 more admin signs" if missing == 1 else f"{missing} more admins sign"
-        output.out(f"not believed until {who}: counterfoil policy sign {to} --to {to}")
-    return 0

@@ -8,15 +8,17 @@ from typing import Annotated, Any
 
 import typer
 
-from counterfoil import verification
+from counterfoil import _files, verification
 from counterfoil.bundles.store import BundleStore
 from counterfoil.cli import output
 from counterfoil.cli.options import Debug, E, Evidence, Json, evidence_path
 from counterfoil.cli.progress import WatchedStore
 from counterfoil.cli.source import Source
+from counterfoil.errors import ConfigError, NoteError
 from counterfoil.findings import EXIT_CODES, Finding, Verification
 from counterfoil.reader import read
 from counterfoil.settings import load as settings
+from counterfoil.tlog.continuing import parse_checkpoint
 
 __all__ = ["STYLES", "found_members", "print_findings", "summary", "verify"]
 
@@ -40,6 +42,7 @@ _COUNTS = (
     ("tail", "entry after the last checkpoint", "entries after the last checkpoint"),
 )
 _ALWAYS = 6
+_MOST = 64 * 1024
 
 
 def verify(
@@ -115,7 +118,7 @@ def verify(
     chosen = Source(store).run_id(run)
     watched = store if isinstance(store, BundleStore) else WatchedStore(store.root)
     try:
-        kept = [path.read_bytes() for path in checkpoint or ()]
+        kept = [_kept(path) for path in checkpoint or ()]
         found = settings()
         result = verification.verify(
             watched,
@@ -148,6 +151,25 @@ def verify(
         )
     output.out(summary(result))
     return EXIT_CODES[result.verdict]
+
+
+def _kept(path: Path) -> bytes:
+    """A checkpoint that was kept; its errors name the file."""
+    try:
+        data = _files.read_given(path, limit=_MOST)
+    except OSError as exc:
+        raise ConfigError(
+            f"the checkpoint cannot be read: {exc.strerror}",
+            code="CF-CLI-006",
+            where=str(path),
+            hint="check the path",
+        ) from exc
+    try:
+        parse_checkpoint(data)
+    except NoteError as exc:
+        where = f"{path} {exc.where or ''}".rstrip()
+        raise NoteError(exc.message, code=exc.code, where=where, hint=exc.hint) from exc
+    return data
 
 
 def print_findings(result: Verification) -> None:

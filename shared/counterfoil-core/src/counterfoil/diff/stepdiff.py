@@ -16,6 +16,12 @@ _OUTPUTS: Final = ("response", "error")
 
 
 def step_differences(one: Side, other: Side, left: CallView, right: CallView) -> Iterator[Difference]:
+    """What differs between two calls that were matched: actor, request, answers, and only else the rest of the record.
+
+    ``one`` and ``other`` are the two runs, ``left`` and ``right`` a call of each. A value that cannot be read makes a
+    Difference with its ``problem``; nothing is raised for it.
+    """
+
     def told(kind: str, *found: Change, ended: bool = False, problem: str = "") -> Difference:
         ends = [call.end if ended and call.end is not None else call.start for call in (left, right)]
         return Difference(

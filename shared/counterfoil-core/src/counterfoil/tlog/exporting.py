@@ -63,11 +63,12 @@ def export_log(store: FolderStore, name: str, to: str | os.PathLike[str]) -> Exp
             and those of ``entry_texts``.
         ConfigError: CF-EXPORT-008: a bundle.
         StoreError: CF-EXPORT-002: a file with other bytes is there already; CF-EXPORT-004: the folder is evidence;
-            CF-EXPORT-005: it cannot be written.
+            CF-EXPORT-005: it cannot be written; CF-EXPORT-009: a link is in it.
     """
     folder = Path(os.path.abspath(to)) / name
     check_source(store)
     _check_place(store, Path(os.path.realpath(to)))
+    _refuse_links(folder, folder)
     signed = _signed(store, name)
     earlier = _earlier(folder / CHECKPOINT, signed)
     target = _Target(folder)
@@ -195,6 +196,8 @@ class _Target:
     def put(self, path: str, data: bytes, *, replace: bool = False) -> None:
         place = self.folder / path
         try:
+            if place.parent not in self._made:
+                _refuse_links(place.parent, self.folder)
             try:
                 same = _read(place) == data
             except FileNotFoundError:
@@ -219,6 +222,20 @@ class _Target:
         self.written += 1
 
 
+def _refuse_links(place: Path, top: Path) -> None:
+    """No folder of an export is a link: what is behind it may be evidence, or anybody's."""
+    for folder in (place, *place.parents):
+        if folder.is_symlink():
+            raise StoreError(
+                "a link is in the place of a folder of the export",
+                code="CF-EXPORT-009",
+                where=str(folder),
+                hint="remove the link, or name another folder",
+            )
+        if folder == top:
+            return
+
+
 def _read(path: Path) -> bytes:
     fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     with open(fd, "rb") as file:
@@ -229,7 +246,7 @@ def _read(path: Path) -> bytes:
 
 def _write(path: Path, data: bytes) -> None:
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
-    fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
         with open(fd, "wb") as file:
             file.write(data)
