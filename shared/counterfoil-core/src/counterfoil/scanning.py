@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, BinaryIO, Final, NamedTuple
 
-from counterfoil import records, segments, tree
+from counterfoil import records, segments, tails, tree
 from counterfoil.digest import sha256_hex
 from counterfoil.entries import (
     MAX_ENTRY,
@@ -185,7 +185,7 @@ class SegmentScan:
                 yield Problem(exc.code, exc.where or where, exc.message, torn=True)
                 return
             if end is not None:
-                for _, note in segments.notes_from(file, self.log, end):
+                for _, note in tails.notes_from(file, self.log, end):
                     yield NoteBehind(note, self.index, number)
 
     def _note_follows(self, file: BinaryIO, offset: int) -> bool:
@@ -193,8 +193,8 @@ class SegmentScan:
 
         A hole of zeros is not held against anybody: after a power failure later blocks may be there without earlier.
         """
-        found = next(segments.notes_from(file, self.log, offset), None)
-        return found is not None and not segments.has_hole(file, offset, found[0])
+        found = next(tails.notes_from(file, self.log, offset), None)
+        return found is not None and not tails.has_hole(file, offset, found[0])
 
     def _check_recovered(self, number: int, recovered: dict[str, Any], where: str) -> Problem | None:
         good, told = recovered.get("good"), recovered.get("size")
