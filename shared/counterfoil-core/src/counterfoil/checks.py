@@ -11,6 +11,7 @@ from counterfoil.choosing import is_live
 from counterfoil.digest import Reference, is_reference, looks_like_reference
 from counterfoil.entries import OWN, BlobSeen, CheckpointSeen, Entry, Event, NoteBehind, Problem, place
 from counterfoil.errors import CounterfoilError
+from counterfoil.evidence_checks import UNREAD, is_citation, is_list_of_citations
 from counterfoil.findings import Finding, Findings, Verdict
 from counterfoil.log import LogScan
 from counterfoil.record_checks import RecordCheck
@@ -21,11 +22,6 @@ from counterfoil.trust_checks import Heads, Shared
 
 __all__ = ["LogCheck", "is_list_of_citations"]
 
-_UNREAD: Final = {
-    "CF-STORE-001": "check the path and the disk",
-    "CF-STORE-006": "verify as a user who may read it",
-}
-"""What keeps a log from being read, and what to do: nothing is said of the log by that."""
 _CUT: Final = "a process was killed, or the end was cut: compare with a checkpoint held elsewhere"
 
 
@@ -225,7 +221,7 @@ class LogCheck:
                 self.say("CF-CANON-011", at, "the list of other logs cannot be read")
                 return
         for one in listed if type(listed) is list else []:
-            if _is_citation(one) and is_reference(one.get("note")):
+            if is_citation(one) and is_reference(one.get("note")):
                 ref = Reference.from_dict(one["note"])
                 if self.stored.there(ref):
                     self.cites.append((one["log"], self.stored.read(ref)))
@@ -350,19 +346,10 @@ class LogCheck:
         self, code: str, where: str, message: str, *, verdict: Verdict = "broken", hint: str = ""
     ) -> None:
         """Add a finding."""
-        if code in _UNREAD:
-            verdict, hint = "cannot-tell", _UNREAD[code]
+        if code in UNREAD:
+            verdict, hint = "cannot-tell", UNREAD[code]
         elif code in UNKNOWN:
             verdict, hint = "cannot-tell", hint or "read this evidence with a newer Counterfoil"
         if not hint and verdict == "broken":
             hint = "do not rely on what follows: compare with another copy of this evidence"
         self.findings.add(Finding(code, where, message, hint, verdict))
-
-
-def is_list_of_citations(listed: object) -> bool:
-    """Whether a list of other logs' checkpoints that stands apart can be read as one."""
-    return type(listed) is list and all(map(_is_citation, listed))
-
-
-def _is_citation(one: Any) -> bool:
-    return type(one) is dict and type(one.get("log")) is str
