@@ -183,15 +183,9 @@ class LogCheck:
                     hint="get the fingerprint from the evidence's owner, then: counterfoil keys pin FINGERPRINT",
                 )
             elif self._own is not None and public.keyid != self._own:
-                self.notes.add(
-                    Finding(
-                        "CF-VERIFY-061",
-                        self.name,
-                        f"log {self.name} is signed by another pinned identity {public.keyid[:16]}",
-                        "find out who put it there, unless this evidence is theirs",
-                        "intact",
-                    )
-                )
+                message = f"log {self.name} is signed by another pinned identity {public.keyid[:16]}"
+                hint = "find out who put it there, unless this evidence is theirs"
+                self.notes.add(Finding("CF-VERIFY-061", self.name, message, hint, "intact"))
         self.statements.new_session()
         self._left_open(at)
         self._left_unclosed(at)
@@ -202,11 +196,8 @@ class LogCheck:
                 name, size = str(one.get("origin", "")).rpartition("/")[2], one.get("size")
                 entries = "1 entry" if size == 1 else f"{size} entries"
                 message = f"log {name} ({entries}) stood here before the folder was made anew"
-                self.notes.add(
-                    Finding(
-                        "CF-VERIFY-060", at, message, "restore it if nobody removed it on purpose", "intact"
-                    )
-                )
+                hint = "restore it if nobody removed it on purpose"
+                self.notes.add(Finding("CF-VERIFY-060", at, message, hint, "intact"))
         self._cites(context.get("seen"), at)
 
     def _cites(self, listed: object, at: str) -> None:
