@@ -110,7 +110,7 @@ class EvidenceCheck {
   }
 
   citations(judged) {
-    const byLog = new Map(judged.map((check) => [check.log.name, check.judge]));
+    const byLog = new Map(judged.map((check) => [check.log.name, check]));
     for (const { judge } of judged) {
       for (const { log, where, checkpoint, code } of judge.citations.list) {
         const cited = byLog.get(log);
@@ -119,7 +119,8 @@ class EvidenceCheck {
             this.findings.add("CF-VERIFY-004", where, "a log cites another one that is gone");
         } else if (checkpoint === null)
           this.findings.add(code, where, "what a session cites is no checkpoint");
-        else if (!cited.blind && cited.checkpoints.get(checkpoint.size) !== checkpoint.root)
+        else if (cited.judge.blind || cited.unread) continue;
+        else if (cited.judge.checkpoints.get(checkpoint.size) !== checkpoint.root)
           this.findings.add("CF-VERIFY-005", where, "a log cites another history of a log, or a longer one");
       }
     }
@@ -184,15 +185,15 @@ class EvidenceCheck {
     }
   }
 
-  /** Logs that were written in another place, which still holds them, among logs of this one. */
+  /** Logs that were written in another place, which is still there, among logs of this one. */
   copied(checks) {
     const origins = new Set(checks.map((check) => check.judge.origin));
     if (!this.keyring.heads.some((head) => this.isHere(head.evidence) && origins.has(head.origin))) return;
     for (const { judge, log } of checks) {
       const head = this.keyring.heads.find((one) => one.origin === judge.origin);
       const moved = head !== undefined && head.evidence !== "" && !this.isHere(head.evidence);
-      if (moved && isFolder(join(head.evidence, log.name)))
-        this.findings.add("CF-VERIFY-006", log.name, "a log that was written in another place was copied in");
+      if (moved && isFolder(head.evidence))
+        this.findings.add("CF-VERIFY-006", log.name, "a log was brought in from another place, which is still there");
     }
   }
 }

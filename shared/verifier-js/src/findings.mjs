@@ -12,6 +12,7 @@ const CANNOT_TELL = new Set([
   "CF-LOG-022",
   "CF-STMT-004",
   "CF-BUNDLE-001",
+  "CF-STORE-001",
   "CF-STORE-006",
 ]);
 for (const n of ["004", "005", "006", "007", "008", "053", "054"]) CANNOT_TELL.add(`CF-TRUST-${n}`);

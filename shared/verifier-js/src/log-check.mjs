@@ -23,6 +23,8 @@ export class LogCheck {
       policy: evidence.policy,
     });
     this.faulty = false;
+    /** Whether the system did not let the log be read to its end: that accuses nobody. */
+    this.unread = false;
     this.tornAt = "";
     this.longer = false;
     this.live = false;
@@ -39,11 +41,12 @@ export class LogCheck {
       note: (bytes, stored) => this.note(bytes, stored, reader.tree),
       fault: (error) => {
         this.faulty = true;
+        this.unread = error.code.startsWith("CF-STORE");
         judge.findings.add(
           error.code,
           error.where,
           error.message,
-          "compare with another copy of this evidence",
+          error.hint || "compare with another copy of this evidence",
         );
       },
       torn: (where) => {
@@ -124,6 +127,7 @@ export class LogCheck {
   }
 
   remembered() {
+    if (this.unread) return;
     const { judge } = this;
     const head = this.heads.find((one) => one.origin === judge.origin);
     const other = this.heads.some((one) => one.origin !== judge.origin && this.evidence.isHere(one.evidence));

@@ -248,7 +248,7 @@ function checkRecovered(file, said) {
   const shape =
     hasExactly(said, "good", "segment", "sha256", "size") && isCount(said.good) && isCount(said.size);
   if (!shape || typeof said.sha256 !== "string" || !HEX64.test(said.sha256)) throw bad;
-  if (file.size !== said.size) throw bad;
+  if (file.size !== said.size || said.good > said.size) throw bad;
   const hash = createHash("sha256");
   for (let at = 0; at < file.size; at += 1 << 20) hash.update(file.read(at, 1 << 20));
   if (hash.digest("hex") !== said.sha256) throw bad;

@@ -11,6 +11,7 @@ from counterfoil.choosing import is_live
 from counterfoil.digest import Reference, is_reference, looks_like_reference
 from counterfoil.entries import OWN, BlobSeen, CheckpointSeen, Entry, Event, NoteBehind, Problem, place
 from counterfoil.errors import CounterfoilError
+from counterfoil.evidence_checks import UNREAD, is_citation, is_list_of_citations
 from counterfoil.findings import Finding, Findings, Verdict
 from counterfoil.log import LogScan
 from counterfoil.record_checks import RecordCheck
@@ -182,15 +183,9 @@ class LogCheck:
                     hint="get the fingerprint from the evidence's owner, then: counterfoil keys pin FINGERPRINT",
                 )
             elif self._own is not None and public.keyid != self._own:
-                self.notes.add(
-                    Finding(
-                        "CF-VERIFY-061",
-                        self.name,
-                        f"log {self.name} is signed by another pinned identity {public.keyid[:16]}",
-                        "find out who put it there, unless this evidence is theirs",
-                        "intact",
-                    )
-                )
+                message = f"log {self.name} is signed by another pinned identity {public.keyid[:16]}"
+                hint = "find out who put it there, unless this evidence is theirs"
+                self.notes.add(Finding("CF-VERIFY-061", self.name, message, hint, "intact"))
         self.statements.new_session()
         self._left_open(at)
         self._left_unclosed(at)
@@ -201,11 +196,8 @@ class LogCheck:
                 name, size = str(one.get("origin", "")).rpartition("/")[2], one.get("size")
                 entries = "1 entry" if size == 1 else f"{size} entries"
                 message = f"log {name} ({entries}) stood here before the folder was made anew"
-                self.notes.add(
-                    Finding(
-                        "CF-VERIFY-060", at, message, "restore it if nobody removed it on purpose", "intact"
-                    )
-                )
+                hint = "restore it if nobody removed it on purpose"
+                self.notes.add(Finding("CF-VERIFY-060", at, message, hint, "intact"))
         self._cites(context.get("seen"), at)
 
     def _cites(self, listed: object, at: str) -> None:
@@ -220,7 +212,7 @@ class LogCheck:
                 self.say("CF-CANON-011", at, "the list of other logs cannot be read")
                 return
         for one in listed if type(listed) is list else []:
-            if _is_citation(one) and is_reference(one.get("note")):
+            if is_citation(one) and is_reference(one.get("note")):
                 ref = Reference.from_dict(one["note"])
                 if self.stored.there(ref):
                     self.cites.append((one["log"], self.stored.read(ref)))
@@ -309,8 +301,8 @@ class LogCheck:
 
     def _remembered(self) -> None:
         """The head this machine remembers; elsewhere only a checkpoint held by somebody else shows a cut tail."""
-        if self.statements.is_blind:
-            return
+        if self.statements.is_blind or self.scan.unread:
+            return  # what could not be read accuses nobody
         head = self._heads.get(self.statements.origin) if self.statements.origin else self._by_name()
         if head is None:
             there = self._by_name()
@@ -345,19 +337,10 @@ class LogCheck:
         self, code: str, where: str, message: str, *, verdict: Verdict = "broken", hint: str = ""
     ) -> None:
         """Add a finding."""
-        if code == "CF-STORE-006":
-            verdict, hint = "cannot-tell", "verify as a user who may read it"
+        if code in UNREAD:
+            verdict, hint = "cannot-tell", UNREAD[code]
         elif code in UNKNOWN:
             verdict, hint = "cannot-tell", hint or "read this evidence with a newer Counterfoil"
         if not hint and verdict == "broken":
             hint = "do not rely on what follows: compare with another copy of this evidence"
         self.findings.add(Finding(code, where, message, hint, verdict))
-
-
-def is_list_of_citations(listed: object) -> bool:
-    """Whether a list of other logs' checkpoints that stands apart can be read as one."""
-    return type(listed) is list and all(map(_is_citation, listed))
-
-
-def _is_citation(one: Any) -> bool:
-    return type(one) is dict and type(one.get("log")) is str

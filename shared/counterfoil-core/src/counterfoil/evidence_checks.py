@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple
+from typing import Any, Final, NamedTuple
 
 from counterfoil import keys, notes
 from counterfoil.choosing import moved_with
@@ -12,7 +12,14 @@ from counterfoil.errors import CounterfoilError
 from counterfoil.findings import Finding
 from counterfoil.stores import FolderStore
 
-__all__ = ["Outcome", "absent", "cited", "copied", "foreign"]
+__all__ = ["UNREAD", "Outcome", "absent", "cited", "copied", "foreign", "is_citation", "is_list_of_citations"]
+
+
+UNREAD: Final = {
+    "CF-STORE-001": "check the path and the disk",
+    "CF-STORE-006": "verify as a user who may read it",
+}
+"""What keeps a log from being read, and what to do: nothing is said of the log by that."""
 
 
 class Outcome(NamedTuple):
@@ -76,12 +83,13 @@ def copied(
     if store.names.isdisjoint(places.values()):
         return
     for name, place in sorted(places.items()):
-        if place and place not in store.names and os.path.isdir(os.path.join(place, name)):
+        if place and place not in store.names and os.path.isdir(place):
+            how = "copied" if os.path.isdir(os.path.join(place, name)) else "moved"
             yield Finding(
                 "CF-VERIFY-006",
                 name,
-                f"a log that was written in {place}",
-                "it was copied in here: find out by whom",
+                f"a log that was written in {place}, which is still there",
+                f"it was {how} in here: find out by whom",
             )
 
 
@@ -106,3 +114,13 @@ def absent(
                 f"a log that was written here ({entries}) is gone",
                 f"restore it from a copy; if you deleted it on purpose: counterfoil keys forget {name}",
             )
+
+
+def is_list_of_citations(listed: object) -> bool:
+    """Whether a list of other logs' checkpoints that stands apart can be read as one."""
+    return type(listed) is list and all(map(is_citation, listed))
+
+
+def is_citation(one: Any) -> bool:
+    """Whether a member of such a list can be read."""
+    return type(one) is dict and type(one.get("log")) is str

@@ -130,7 +130,7 @@ class LogScan(SegmentScan):
                                 return None
                             return self.entry(value, item.data, number, chunk.start, cited, plain)
                     return None
-        except CounterfoilError:
+        except (CounterfoilError, OSError):
             return None
         return None
 
@@ -145,7 +145,7 @@ class LogScan(SegmentScan):
                 for chunk in segments.read_chunks(file, where=where):
                     if any(item.kind == segments.NOTE for item in segments.items(chunk, where=where)):
                         return True
-        except CounterfoilError:
+        except (CounterfoilError, OSError):
             pass
         return False
 

@@ -39,6 +39,10 @@ _LOOK: Final = 1 << 20
 """Bytes of a session's first segment that are looked through for the keys of actors."""
 
 
+_ASKED: Final = 1 << 16
+"""Questions about what stands before a segment that are kept for whoever knows it."""
+
+
 class Task(NamedTuple):
     """A segment to check: folder of the evidence, log, how to read it, and public keys (32 bytes) by fingerprint."""
 
@@ -84,7 +88,7 @@ def check_part(task: Task) -> Part | None:
     """Check one segment; None when it has to be read in order."""
     try:
         return _check(task)
-    except (NotAlone, CounterfoilError):
+    except (NotAlone, CounterfoilError, OSError):
         return None
 
 
@@ -106,9 +110,15 @@ def _check(task: Task) -> Part | None:
         else:
             items.append((len(rows), len(known), Said(code, at, message, verdict, False, "")))
 
+    asked = 0
+
     def ask(code: str, at: str, message: str, digest: object) -> None:
+        nonlocal asked
         # Statements are judged where all of the log passes by.
         if code == "CF-VERIFY-011" or type(digest) is not str or not stored.knows(digest):
+            asked += 1
+            if asked > _ASKED:
+                raise NotAlone  # in order it is known at once which of so many are findings, and few of them are kept
             items.append((len(rows), len(known), Said(code, at, message, "broken", True, digest)))
 
     check = RecordCheck(stored, say, ask, before=before)

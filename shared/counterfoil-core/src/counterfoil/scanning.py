@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, BinaryIO, Final, NamedTuple
 
-from counterfoil import records, segments, tree
+from counterfoil import records, segments, tails, tree
 from counterfoil.digest import sha256_hex
 from counterfoil.entries import (
     MAX_ENTRY,
@@ -27,6 +27,7 @@ from counterfoil.entries import (
 )
 from counterfoil.errors import CounterfoilError, LogError, StoreError
 from counterfoil.stores import FolderStore
+from counterfoil.stores.folder import store_error
 
 __all__ = ["MEMBERS", "SegmentScan", "State"]
 
@@ -54,7 +55,7 @@ class SegmentScan:
     """The state of reading one log; segments are read in order.
 
     ``suspects`` are segments that do not end in a checkpoint, with the bytes that are good of each; ``noted`` is the
-    one that holds the last checkpoint.
+    one that holds the last checkpoint; ``unread`` says that the system did not let the log be read to its end.
     """
 
     store: FolderStore
@@ -70,6 +71,7 @@ class SegmentScan:
     clean: bool = False
     first: dict[str, Any] | None = None
     broken: bool = False
+    unread: bool = False
     _last_op: str = ""
     suspects: dict[int, int] = field(default_factory=dict)
 
@@ -109,7 +111,12 @@ class SegmentScan:
         try:
             yield from self._chunks(number, where, recovered, last=last)
         except (LogError, StoreError) as exc:
+            self.unread = isinstance(exc, StoreError)
             yield self.problem(exc.code, exc.where or where, exc.message)
+        except OSError as exc:
+            self.unread = True
+            failed = store_error(exc, "cannot read the evidence", where)
+            yield self.problem(failed.code, where, failed.message)
         if self.broken or recovered is not None or self.clean:
             return
         self.suspects[number] = self.good
@@ -178,7 +185,7 @@ class SegmentScan:
                 yield Problem(exc.code, exc.where or where, exc.message, torn=True)
                 return
             if end is not None:
-                for _, note in segments.notes_from(file, self.log, end):
+                for _, note in tails.notes_from(file, self.log, end):
                     yield NoteBehind(note, self.index, number)
 
     def _note_follows(self, file: BinaryIO, offset: int) -> bool:
@@ -186,8 +193,8 @@ class SegmentScan:
 
         A hole of zeros is not held against anybody: after a power failure later blocks may be there without earlier.
         """
-        found = next(segments.notes_from(file, self.log, offset), None)
-        return found is not None and not segments.has_hole(file, offset, found[0])
+        found = next(tails.notes_from(file, self.log, offset), None)
+        return found is not None and not tails.has_hole(file, offset, found[0])
 
     def _check_recovered(self, number: int, recovered: dict[str, Any], where: str) -> Problem | None:
         good, told = recovered.get("good"), recovered.get("size")
@@ -196,6 +203,7 @@ class SegmentScan:
             or type(good) is not int
             or good < 0
             or type(told) is not int
+            or good > told
         ):
             return self.problem("CF-LOG-015", where, "the recovery entry of this segment is malformed")
         hasher = hashlib.sha256()

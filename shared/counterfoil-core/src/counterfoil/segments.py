@@ -35,12 +35,9 @@ __all__ = [
     "Item",
     "TornChunk",
     "bounds_of",
-    "has_hole",
-    "is_note",
     "item_parts",
     "items",
     "items_at",
-    "notes_from",
     "pack_item",
     "raw_chunk",
     "read_chunks",
@@ -57,8 +54,8 @@ ZSTD_NEXT: Final = 2
 
 CHUNK_HEADER: Final = struct.Struct("<B3xIII")
 _CHECKED: Final = struct.Struct("<B3xII")
-_ITEM: Final = struct.Struct("<BI")
-NOTE_HEAD: Final = CHUNK_HEADER.size + _ITEM.size
+ITEM_HEADER: Final = struct.Struct("<BI")
+NOTE_HEAD: Final = CHUNK_HEADER.size + ITEM_HEADER.size
 """Bytes in front of a checkpoint's text: its chunk's and its item's header."""
 
 FRAME: Final = 256 * 1024
@@ -71,13 +68,8 @@ _EVEN: Final = 4096
 """Raw bytes of a block, of which none is stored in fewer than 4 bytes: so nothing expands too far."""
 LEVEL: Final = 3
 _SLICE: Final = 1024
-BLOCK: Final = 512
-"""The least that a disk writes at once."""
-_WINDOW: Final = 1 << 20
 _TRUSTED: Final = 1 << 20
 """Stored bytes of a chunk that are read without asking whether the file has them."""
-MAX_NOTE: Final = 4096
-"""Bytes of a chunk that holds a note: a log's own has a few hundred."""
 
 
 class Chunk(NamedTuple):
@@ -106,12 +98,12 @@ class TornChunk(LogError):
 
 def item_parts(kind: int, data: bytes) -> tuple[bytes, bytes]:
     """Header and data of an item, to be joined with others."""
-    return _ITEM.pack(kind, len(data)), data
+    return ITEM_HEADER.pack(kind, len(data)), data
 
 
 def pack_item(kind: int, data: bytes) -> bytes:
     """Item bytes: header and data."""
-    return _ITEM.pack(kind, len(data)) + data
+    return ITEM_HEADER.pack(kind, len(data)) + data
 
 
 def _header(form: int, stored: bytes, raw_length: int) -> bytes:
@@ -161,8 +153,8 @@ class Compressor:
 def _count(data: bytes) -> int:
     """How many items stand in the raw bytes of a chunk."""
     at = count = 0
-    while at + _ITEM.size <= len(data):
-        at += _ITEM.size + int(_ITEM.unpack_from(data, at)[1])
+    while at + ITEM_HEADER.size <= len(data):
+        at += ITEM_HEADER.size + int(ITEM_HEADER.unpack_from(data, at)[1])
         count += 1
     return count
 
@@ -272,46 +264,6 @@ def _inflate(stream: Any, stored: bytes, raw_length: int, offset: int, where: st
     return bytes(data)
 
 
-def is_note(data: bytes, start: int) -> bool:
-    """Whether a whole, checksummed chunk of at most 4 KiB that holds one note alone begins at ``start``."""
-    if start + CHUNK_HEADER.size > len(data):
-        return False
-    form, length, raw_length, checksum = CHUNK_HEADER.unpack_from(data, start)
-    stop = start + CHUNK_HEADER.size + length
-    if form != RAW or data[start + 1 : start + 4] != b"\0\0\0" or length != raw_length:
-        return False
-    if not _ITEM.size <= length <= MAX_NOTE or stop > len(data):
-        return False
-    stored = data[start + CHUNK_HEADER.size : stop]
-    kind, text = _ITEM.unpack_from(stored)
-    return bool(
-        kind == NOTE
-        and _ITEM.size + int(text) == length
-        and zlib.crc32(stored, zlib.crc32(data[start : start + 12])) == checksum
-    )
-
-
-def has_hole(file: BinaryIO, start: int, stop: int) -> bool:
-    """Whether a hole of zeros stands in these bytes of a file, as blocks that never reached the disk leave it.
-
-    A hole goes from the first of these bytes, or from a border between blocks of 512 bytes, to the next border, and
-    has at least the length of a chunk's header.
-    """
-    file.seek(start)
-    while start < stop:
-        data = file.read(min(_WINDOW - start % BLOCK, stop - start))
-        if not data:
-            return False
-        at = 0
-        while at < len(data):
-            end = at + BLOCK - (start + at) % BLOCK
-            if end <= len(data) and end - at >= CHUNK_HEADER.size and not data[at:end].strip(b"\0"):
-                return True
-            at = end
-        start += len(data)
-    return False
-
-
 def items(chunk: Chunk, *, where: str) -> Iterator[Item]:
     """Items of a chunk, one at a time; raises LogError (CF-LOG-011) at once when they do not fill it exactly.
 
@@ -329,7 +281,7 @@ def items_at(chunk: Chunk, bounds: list[tuple[int, int, int]]) -> Iterator[Item]
 def bounds_of(chunk: Chunk, *, where: str) -> list[tuple[int, int, int]]:
     """Kind, begin and end of the items of a chunk; raises LogError (CF-LOG-011) when they do not fill it exactly."""
     data, size = chunk.data, len(chunk.data)
-    unpack, header, most = _ITEM.unpack_from, _ITEM.size, min(MAX_ITEMS, chunk.end - chunk.start)
+    unpack, header, most = ITEM_HEADER.unpack_from, ITEM_HEADER.size, min(MAX_ITEMS, chunk.end - chunk.start)
     bounds: list[tuple[int, int, int]] = []
     offset = 0
     while offset < size:
@@ -351,36 +303,6 @@ def stands_alone(chunk: Chunk) -> bool:
     data = chunk.data
     return (
         chunk.form == RAW
-        and len(data) >= _ITEM.size
-        and _ITEM.size + int(_ITEM.unpack_from(data)[1]) == len(data)
+        and len(data) >= ITEM_HEADER.size
+        and ITEM_HEADER.size + int(ITEM_HEADER.unpack_from(data)[1]) == len(data)
     )
-
-
-def notes_from(file: BinaryIO, log: str, start: int) -> Iterator[tuple[int, bytes]]:
-    """(offset of its chunk, text) of all notes of a log that stand whole, each in its own chunk, behind ``start``.
-
-    Looked for by what they begin with: 64 hex digits, a slash and the log's name; around them may be anything.
-    """
-    mark = f"/{log}\n".encode()
-    lead = NOTE_HEAD + 64
-    file.seek(start)
-    held, at, begin, more = b"", 0, start, b"more"
-    while more:
-        more = file.read(_WINDOW)
-        held += more
-        while (found := held.find(mark, at)) >= 0 and (not more or len(held) - found >= MAX_NOTE):
-            note = _note_at(held, found - lead)
-            if note:
-                yield begin + found - lead, note
-            at = found + 1
-        # What may go on in the next window is kept.
-        at = found if found >= 0 else max(at, len(held) - len(mark) + 1)
-        kept = max(0, at - lead)
-        held, at, begin = held[kept:], at - kept, begin + kept
-
-
-def _note_at(data: bytes, start: int) -> bytes:
-    if start < 0 or not is_note(data, start):
-        return b""
-    chunk = data[start + CHUNK_HEADER.size :][: CHUNK_HEADER.unpack_from(data, start)[1]]
-    return chunk[_ITEM.size :]

@@ -195,7 +195,7 @@ class Stored:
             return b""
         try:
             return b"" if place is None or self._store is None else read_blob(self._store, self._name, place)
-        except CounterfoilError:
+        except (CounterfoilError, OSError):
             return b""
 
     # -- records and statements ---------------------------------------------------------------------------------------

@@ -157,7 +157,11 @@ def examine(
         notes.extend(check.notes)
         checks[check.name] = check
         outcomes[check.name] = Outcome(
-            check.name, check.origin, check.checkpoints, check.cites, check.statements.is_blind
+            check.name,
+            check.origin,
+            check.checkpoints,
+            check.cites,
+            check.statements.is_blind or check.scan.unread,
         )
         for key, count in check.counts.items():
             out.counts[key] += count

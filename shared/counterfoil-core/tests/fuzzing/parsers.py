@@ -25,6 +25,7 @@ from counterfoil import (
     segments,
     settings,
     statements,
+    tails,
     tree,
 )
 from counterfoil.cli import select
@@ -181,7 +182,7 @@ def chunks(data: bytes) -> None:
         with contextlib.suppress(CounterfoilError):
             list(segments.items(chunk, where="here"))
     if len(data) >= segments.CHUNK_HEADER.size:
-        segments.is_note(data, 0)
+        tails.is_note(data, 0)
 
 
 def items(data: bytes) -> None:

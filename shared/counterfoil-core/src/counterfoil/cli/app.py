@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import sys
 from collections.abc import Sequence
 from typing import Annotated, Any
@@ -145,7 +146,10 @@ def _call(arguments: list[str]) -> int:
         return INTERRUPT_EXIT
     except OSError as exc:
         if exc.filename is None:
-            raise
+            if exc.errno in (errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EBADF):
+                raise  # what a stream says that is written to has no name
+            output.report(_internal(exc))
+            return 2
         where = str(exc.filename)
         output.report(StoreError(f"{exc.strerror}", code="CF-CLI-006", where=where, hint="check the path"))
         return 2

@@ -18,6 +18,8 @@ __all__ = ["run"]
 
 NOT_FOUND = 127
 NOT_EXECUTABLE = 126
+_SIGNAL = 128
+"""Exit codes above it tell the signal that ended the application."""
 
 
 def run(
@@ -84,7 +86,15 @@ def run(
     except ConfigError as exc:
         return _not_started(exc)
     try:
-        told = summary.tell(place, before, shown, launch=launched, problem=problem, mode=settings.mode)
+        told = summary.tell(
+            place,
+            before,
+            shown,
+            launch=launched,
+            problem=problem,
+            mode=settings.mode,
+            killed=code > _SIGNAL,
+        )
     except CounterfoilError as exc:
         told = f"counterfoil: what was recorded cannot be read: {exc}"
     except KeyboardInterrupt:

@@ -20,6 +20,7 @@ __all__ = ["Added", "snapshot", "tell"]
 
 _WHOLE: Final = 64 << 20
 """Evidence of at least so many bytes is not read again as a whole for one line."""
+_KILLED: Final = "killed before anything was on disk"
 _MODEL = ("chat", "text_completion", "embeddings")
 
 
@@ -58,9 +59,11 @@ def tell(
     launch: str,
     problem: CounterfoilError | None,
     mode: str = "observe",
+    killed: bool = False,
 ) -> str:
     """The line; ``shown`` is the evidence as the user named it, ``problem`` what preflight found.
 
+    ``killed`` says that a signal ended it.
     ``launch`` is what the sessions of this run name; others may record into the same place at the same time.
     """
     place = f" -> {shown}" if os.path.lexists(evidence) else ""
@@ -68,7 +71,7 @@ def tell(
         return f"counterfoil: nothing was recorded ({problem.code}: {problem.message}){place}"
     added = _added(open_store(evidence), before, launch)
     if not added.sessions:
-        return f"counterfoil: nothing was recorded ({_why(mode)}){place}"
+        return f"counterfoil: nothing was recorded ({_KILLED if killed else _why(mode)}){place}"
     told = [
         f"{count} {_plural(name, count)}" for name, count in added.counts.items() if count or name != "loss"
     ]

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
-from counterfoil import canonical, segments
+from counterfoil import canonical, segments, tails
 from counterfoil.entries import MAX_ENTRY, OPENERS
 from counterfoil.errors import CounterfoilError
 
@@ -86,7 +86,7 @@ class Copy:
     def note(self, start: int) -> bytes | None:
         """The note in a chunk of its own at ``start``."""
         part = self.parts.get(start)
-        if part is None or not segments.is_note(self.data, start):
+        if part is None or not tails.is_note(self.data, start):
             return None
         return self.data[start + segments.NOTE_HEAD : part.end]
 
