@@ -31,7 +31,6 @@ _WALK_NODES: Final = 250_000
 _WALK_VOLUME: Final = values.MAX_TEXT
 """Parts and bytes of long texts that the direct walk takes; the written rule counts more exactly."""
 _MEMO_DEPTH: Final = 16
-_COUNTED: Final = frozenset((dict, list))
 
 
 class TooDeep(Exception):
@@ -147,13 +146,14 @@ class Direct:
         self._left -= 1
         if depth >= _WALK_DEPTH or self._left < 0:
             raise TooDeep
-        if len(obj) >= values.WIDE:
+        few = len(obj) <= RUN
+        if not few and len(obj) >= values.WIDE:
             self._use(0, 16 * len(obj))
         for key in obj:
             if type(key) is not str or not key.isascii() or key.startswith("$"):
                 return self._reducer.reduce(self._inner(obj, depth)[0])
         walk = self.walk
-        if len(obj) <= RUN:
+        if few:
             parts = [key_bytes(key) + walk(obj[key], depth + 1) for key in sorted(obj)]
         else:
             keys = sorted(obj)
@@ -167,21 +167,27 @@ class Direct:
         self._left -= 1
         if depth >= _WALK_DEPTH or self._left < 0:
             raise TooDeep
-        if len(obj) >= values.WIDE:
+        few = len(obj) < FEW
+        if not few and len(obj) >= values.WIDE:
             self._use(0, 16 * len(obj))
         if obj and all(values.message_key(type(element)) is not None for element in obj):
             return self._fold(obj, depth)
-        if len(obj) > self._left and sum(type(one) in _COUNTED for one in obj) > self._left:
-            raise TooDeep  # before anything of it is hashed in vain
         walk = self.walk
-        if len(obj) < FEW:
+        if few:
             parts = [walk(element, depth + 1) for element in obj]
         else:
+            if len(obj) > self._left and type(obj[0]) in (dict, list) and self._too_many(obj):
+                raise TooDeep  # before anything of it is hashed in vain
             parts = [
                 b",".join([walk(element, depth + 1) for element in part]) if text is None else text
                 for part, text in runs(obj, INLINE)
             ]
         return self.composite(b"[" + b",".join(parts) + b"]")
+
+    def _too_many(self, obj: list[Any]) -> bool:
+        """Whether the containers in a list are more than are left."""
+        kinds = list(map(type, obj))
+        return kinds.count(dict) + kinds.count(list) > self._left
 
     def _fold(self, obj: list[Any], depth: int) -> bytes:
         parent, size = "", 0

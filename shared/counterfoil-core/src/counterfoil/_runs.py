@@ -16,7 +16,7 @@ __all__ = ["FEW", "RUN", "runs"]
 
 FEW: Final = 16
 """Elements below which a list is written one by one: there is nothing to gain."""
-RUN: Final = 512
+RUN: Final = 1024
 """Elements whose texts are joined at once."""
 
 _NUMBERS: Final = frozenset((int, float, bool, type(None)))
