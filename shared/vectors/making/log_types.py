@@ -41,7 +41,9 @@ def _records() -> Iterator[Case]:
         yield broken(f"a reference that is none: {name}", ending(run(log, content=cited)), "CF-VERIFY-010")
     log = begun()
     cited = {"a": text | {"size": True}, "b": text | {"size": True}, "c": text | {"size": -1}}
-    yield broken("references that are none, one twice", ending(run(log, content=cited)), *["CF-VERIFY-010"] * 2)
+    yield broken(
+        "references that are none, one twice", ending(run(log, content=cited)), *["CF-VERIFY-010"] * 2
+    )
 
     log = begun()
     log.start("invoke_workflow", "team", RUN)
@@ -66,7 +68,9 @@ def _records() -> Iterator[Case]:
 
     log = begun()
     point = log.record(_POINT, {"at": log.now()})
-    yield broken("a handoff that is a record", ending(run(log, context={"handoffs": [point]})), "CF-VERIFY-011")
+    yield broken(
+        "a handoff that is a record", ending(run(log, context={"handoffs": [point]})), "CF-VERIFY-011"
+    )
     log = begun()
     binding = log.bind("team", ACTOR)
     whole = ending(run(log, context={"handoffs": [binding]})).evidence()
@@ -117,7 +121,9 @@ def _checkpoints() -> Iterator[Case]:
     text = formats.note(log.origin, len(log.leaves), formats.root(log.leaves), log.key)
     log._items.append((NOTE, text))
     log.flush(raw=True)
-    yield Case("`stored` and its note in one chunk", log.evidence(), "broken", ["CF-LOG-014"], counts={"tail": 3})
+    yield Case(
+        "`stored` and its note in one chunk", log.evidence(), "broken", ["CF-LOG-014"], counts={"tail": 3}
+    )
 
 
 def _notes() -> Iterator[Case]:
@@ -142,7 +148,10 @@ def _notes() -> Iterator[Case]:
     listed = log.blob(jcs([{"log": OTHER, "note": note}, {"$ref": note}]))
     log.session(seen={**listed, "media": formats.VALUE})
     yield Case(
-        "a list of other logs with a member of no log", ending(log).evidence(first), "broken", ["CF-CANON-011"]
+        "a list of other logs with a member of no log",
+        ending(log).evidence(first),
+        "broken",
+        ["CF-CANON-011"],
     )
 
 
@@ -162,7 +171,9 @@ def _statements() -> Iterator[Case]:
         return log
 
     yield broken("a taint dropped behind a list of parents", ending(tainted()), "CF-TRUST-041")
-    yield Case("a taint kept behind a list of parents", ending(tainted(taint=["web"])).evidence(), "intact", [])
+    yield Case(
+        "a taint kept behind a list of parents", ending(tainted(taint=["web"])).evidence(), "intact", []
+    )
     log = bound()
     parents = [{"digest": message(log, taint=["web"]), "rel": "data"}]
     message(log, by=ACTOR, actor="team", parents=parents)
@@ -224,7 +235,11 @@ def _blocks() -> Iterator[Case]:
         ("of nothing", [(FIRST, items, header + block), (NEXT, b"", b"")], []),
         ("of nothing at a frame's begin", [(FIRST, b"", b"")], ["CF-LOG-010"]),
         ("of half a header", [(FIRST, b"", header[:4])], ["CF-LOG-010"]),
-        ("cut inside a header", [(FIRST, b"", header[:5]), (NEXT, items, header[5:] + block)], ["CF-LOG-010"]),
+        (
+            "cut inside a header",
+            [(FIRST, b"", header[:5]), (NEXT, items, header[5:] + block)],
+            ["CF-LOG-010"],
+        ),
         ("with a byte too many", [(FIRST, items, header + block + b"\x50")], ["CF-LOG-010"]),
         ("cut inside a block", [(FIRST, b"", header + block[:5]), (NEXT, items, block[5:])], ["CF-LOG-010"]),
         ("in which a frame ends", [(FIRST, items, header + ends)], ["CF-LOG-010"]),
