@@ -110,6 +110,8 @@ def _form(log: Log, small: Lines) -> Iterator[Case]:
         renamed = signed.replace(log.origin, origin, 1)
         yield fault(f"the origin is {name}", "CF-BUNDLE-013", edited(small, put(note=renamed), 3), "line 3")
     yield fault("the note is its origin", "CF-NOTE-003", edited(small, put(note=log.origin), 3), "line 3")
+    resized = signed.replace("\n4\n", "\nfour\n", 1)
+    yield fault("a size that is none, unsigned", "CF-NOTE-012", edited(small, put(note=resized), 3), "line 3")
     unnamed = signed.replace(log.origin, "", 1)
     yield fault("the note has no origin", "CF-BUNDLE-003", edited(small, put(note=unnamed), 3), "line 3")
     first = [b'{"counterfoil":"bundle","v":0,"w":1}', *small[1:]]

@@ -64,8 +64,8 @@ export class Section {
       throw fault("CF-BUNDLE-013", "a log's key is not that of its origin", line);
     try {
       const note = parseNote(Buffer.from(text));
+      verifyNote(note, origin, key);
       const checkpoint = parseCheckpoint(note);
-      verifyNote(note, checkpoint.origin, key);
       return new Section(checkpoint, key, line);
     } catch (error) {
       if (!(error instanceof CounterfoilError)) throw error;
