@@ -25,9 +25,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COUNTERFOIL_HOME", str(tmp_path / "home"))
 
 
-@pytest.mark.parametrize(
-    ("number", "code"), [(errno.EACCES, "CF-STORE-006"), (errno.EIO, "CF-STORE-001")]
-)
+@pytest.mark.parametrize(("number", "code"), [(errno.EACCES, "CF-STORE-006"), (errno.EIO, "CF-STORE-001")])
 def test_a_segment_that_may_not_be_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, code: str
 ) -> None:
