@@ -183,7 +183,10 @@ def test_no_member_of_a_record_is_outside_its_hash(lab: Any) -> None:
                 continue
             forger.checkpoint(note)
             path.write_bytes(forger.out)
-            assert lab.verify().verdict == "broken", place
+            # A record that says it is of a later version is nothing that this one can judge.
+            assert lab.verify().verdict == ("cannot-tell" if place == ("v",) and number == 0 else "broken"), (
+                place
+            )
             tried.add(place[-1])
     path.write_bytes(original)
     assert {"at", "call", "name", "op", "status", "run", "address", "actor", "sha256", "size"} <= tried

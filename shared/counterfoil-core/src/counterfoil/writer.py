@@ -66,6 +66,7 @@ class Writer(Appender):
         self._refused = 0
         self._part = PART
         self._asked = False
+        self._end = b""
         self.ended = False
         self._thread = threading.Thread(target=self._run, name="counterfoil-writer", daemon=True)
         try:
@@ -272,7 +273,7 @@ class Writer(Appender):
 
     def _tell_end(self) -> None:
         """The last record of a session that was closed: without it nobody knows what came after its last checkpoint."""
-        body = records.build({"op": "closed", "phase": "point"}, {"at": records.now()})
+        body = self._end = records.build({"op": "closed", "phase": "point"}, {"at": records.now()})
         self._items.append((ENTRY, body))
         self._written -= len(body)  # nobody put it in
 
@@ -280,7 +281,8 @@ class Writer(Appender):
         """Count what is left when nothing more is written."""
         while not self._queue.empty():
             self._gather(self._queue.get())
-        self.lost += sum(item[0] == ENTRY for item in self._items)
+        # The end of the session is nobody's entry: where it could not be written, that it is missing says enough.
+        self.lost += sum(item[0] == ENTRY and item[1] is not self._end for item in self._items)
         self._items.clear()
 
     def _answer(self, *, ok: bool) -> None:

@@ -119,7 +119,7 @@ def test_a_kept_checkpoint(cli: Any, home: Any, grown: Path, tmp_path: Path) -> 
     done = cli("verify", grown, "--checkpoint", kept)
     assert done.returncode == 0
     told, last = done.stdout.splitlines()
-    assert re.fullmatch(rf"continues {log['log']}: from 4 to 8 entries, proof of \d hash(es)?", told)
+    assert re.fullmatch(rf"continues {log['log']}: from 5 to 10 entries, proof of \d hash(es)?", told)
     assert last.startswith("intact: ")
     found = cli.json("verify", grown, "--checkpoint", kept)
     (proof,) = found["continues"]

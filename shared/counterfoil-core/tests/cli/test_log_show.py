@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -298,11 +297,14 @@ def test_a_full_disk_is_an_error_and_not_a_traceback(cli: Any, desk: Any) -> Non
 
 
 def test_ctrl_c_is_quiet(cli: Any, tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "endless")
-    process = cli.start("digest", "endless")
-    with open(tmp_path / "endless", "wb"):  # opens when the command has opened it: it waits for bytes now
-        process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=60)
+    process = cli.start("digest", "-")
+    assert process.stdin is not None
+    process.stdin.write(
+        "x" * 500_000
+    )  # more than a pipe holds: the command has begun to read, and waits for more
+    process.stdin.flush()
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
     assert (process.returncode, out, err) == (130, "", "")
 
 

@@ -178,16 +178,27 @@ def home_signatures(data: bytes) -> None:
         assert not checker.check(identity.public, identity.sign(b"right"), b"wrong")
 
 
+class _NoReceipts:
+    """What other processes accepted: nothing."""
+
+    def __init__(self) -> None:
+        self.nonces: set[str] = set()
+        self.elsewhere: set[str] = set()
+
+    def read(self) -> None:
+        """Nothing to read."""
+
+
 def home_nonces(data: bytes) -> None:
     """Nonces by any name, told to expire at any time, and whatever lies in their folder."""
     place()
     sender, _, nonce = data[8:].decode("utf-8", "replace").partition("/")
     expires = int.from_bytes(data[:8], "big") % (1 << 53)
     used = Nonces(None)  # type: ignore[arg-type]  # the evidence is not asked
-    used._known = set()
+    used._receipts = _NoReceipts()  # type: ignore[assignment]
     if used.take(sender, nonce, expires=expires):
         assert not used.take(sender, nonce, expires=expires)
-        used._known.clear()
+        used._taken.clear()
         assert not used.take(sender, nonce, expires=expires)
         used.free(sender, nonce)
     name = data.hex()[:60] or "x"
