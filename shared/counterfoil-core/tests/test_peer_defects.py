@@ -184,9 +184,9 @@ def test_no_member_of_a_record_is_outside_its_hash(lab: Any) -> None:
             forger.checkpoint(note)
             path.write_bytes(forger.out)
             # A record that says it is of a later version is nothing that this one can judge.
-            assert lab.verify().verdict == ("cannot-tell" if place == ("v",) and number == 0 else "broken"), (
-                place
-            )
+            assert lab.verify().verdict == (
+                "cannot-tell" if place == ("v",) and b'"op":"session"' in data else "broken"
+            ), place
             tried.add(place[-1])
     path.write_bytes(original)
     assert {"at", "call", "name", "op", "status", "run", "address", "actor", "sha256", "size"} <= tried
