@@ -5,8 +5,9 @@ from __future__ import annotations
 import ipaddress
 import os
 import socket
+import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -46,6 +47,16 @@ def _offline(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(socket.socket, "connect", guarded(connect))
     monkeypatch.setattr(socket.socket, "connect_ex", guarded(connect_ex))
+
+
+@pytest.fixture(autouse=True)
+def _same_home() -> Iterator[None]:
+    """A test that works in another home leaves this one to the next."""
+    keys = sys.modules.get("counterfoil.keys")
+    before = None if keys is None else keys.home()
+    yield
+    if keys is not None:
+        keys.set_home(before)
 
 
 def pytest_unconfigure() -> None:
