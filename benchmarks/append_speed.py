@@ -13,6 +13,7 @@ put into a queue that a thread empties.
 
 from __future__ import annotations
 
+import abc
 import argparse
 import hashlib
 import json
@@ -99,7 +100,7 @@ class Ours:
         return sum(path.stat().st_size for path in self.folder.rglob("*.seg"))
 
 
-class _Queued:
+class _Queued(abc.ABC):
     """One caller, one thread that commits groups."""
 
     def __init__(self) -> None:
@@ -137,8 +138,9 @@ class _Queued:
 
     _closing = False
 
+    @abc.abstractmethod
     def _commit(self, group: list[Event]) -> None:
-        raise NotImplementedError
+        """Store a group, durable when this returns."""
 
     def _stop(self) -> None:
         self._closing = True
