@@ -170,7 +170,7 @@ def examine(
         found.extend(evidence_checks.cited(one, outcomes, partial=run is not None))
     found.extend(shared.heads.findings({one.origin: one.checkpoints for one in outcomes.values()}))
     found.extend(shared.acceptances.findings())
-    found.extend(evidence_checks.absent(store, heads, names, partial=run is not None))
+    found.extend(evidence_checks.absent(store, heads, outcomes, partial=run is not None))
     found.extend(evidence_checks.copied(store, heads, outcomes))
     for note in kept:
         went = continues(store, checks, note)
