@@ -11,11 +11,11 @@ from counterfoil import statements
 from counterfoil.cli import flow, output
 from counterfoil.cli.lanes import ASCII, UNICODE, draw
 from counterfoil.cli.options import Actor, Debug, E, Evidence, Json, Op, Run, evidence_path
-from counterfoil.cli.rows import moment
+from counterfoil.cli.rows import moment, statement_of
 from counterfoil.cli.source import Choice, RunInfo, Source, open_source, short
 from counterfoil.graph import Graph
 from counterfoil.log import Entry
-from counterfoil.views import CallView
+from counterfoil.views import CallView, Runs
 
 __all__ = ["graph"]
 
@@ -61,15 +61,28 @@ def graph(
 
 def _draw(source: Source, chosen: str | None, choice: Choice, *, hops: bool) -> None:
     calls = source.calls()
-    signed = list(source.statements())
+    signed: list[tuple[str | None, tuple[Entry, statements.Statement]]] = []
+    told = Runs()
+    for entry in source.entries():
+        found, statement = told.of(entry)[0], statement_of(entry)
+        if statement is not None:
+            signed.append((found, (entry, statement)))
+    receipts = [pair for _, pair in signed if isinstance(pair[1].predicate, statements.Receipt)]
     runs = [one for one in source.run_list() if chosen in (None, one.id)]
     glyphs = UNICODE if output.unicode_lines() else ASCII
     width = max(shutil.get_terminal_size((80, 24)).columns, 40)
-    parts: list[tuple[RunInfo | None, Graph]] = [
-        (one, Graph([call for call in calls if call.run == one.id], signed, blob=source.blob, run=one.id))
-        for one in runs
+    parts: list[tuple[RunInfo | None, Graph]] = []
+    for one in runs:
+        mine = receipts + [pair for found, pair in signed if found == one.id]
+        of_one = [call for call in calls if call.run == one.id]
+        parts.append((one, Graph(of_one, mine, blob=source.blob, run=one.id)))
+    # A copy in another log belongs to no run there.
+    shown = {pair[1].digest for found, pair in signed if found is not None}
+    outside = [
+        pair
+        for found, pair in (signed if chosen is None else ())
+        if found is None and pair[1].digest not in shown and _is_no_binding(pair[1])
     ]
-    outside = [one for one in signed if _runless(one)] if chosen is None else []
     if outside:
         parts.append((None, Graph(list(calls), outside, blob=source.blob)))
     first = True
@@ -89,9 +102,8 @@ def _draw(source: Source, chosen: str | None, choice: Choice, *, hops: bool) -> 
             output.out("  (no agent acted)")
 
 
-def _runless(one: tuple[Entry, statements.Statement]) -> bool:
-    predicate = one[1].predicate
-    return not isinstance(predicate, statements.Binding) and predicate.run is None
+def _is_no_binding(statement: statements.Statement) -> bool:
+    return not isinstance(statement.predicate, statements.Binding)
 
 
 def _title(about: RunInfo | None, part: Graph) -> str:
