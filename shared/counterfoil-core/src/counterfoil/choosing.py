@@ -21,8 +21,15 @@ from counterfoil.errors import CounterfoilError, LogError
 from counterfoil.stores import FolderStore
 
 __all__ = [
-    *("Chosen", "choose", "is_here", "is_live", "lock_log", "moved_with"),
-    *("places_of", "stands", "unlock"),
+    "Chosen",
+    "choose",
+    "is_here",
+    "is_live",
+    "lock_log",
+    "moved_with",
+    "places_of",
+    "stands",
+    "unlock",
 ]
 
 _TRIES: Final = 4
