@@ -165,7 +165,9 @@ def _key(origin: str, size: int) -> bytes:
 def _sweep(folder: Path) -> None:
     """Remove what was about to stand an hour ago: by now it does, or never will."""
     before = time.time() - _HOUR
-    with contextlib.suppress(OSError):
-        for entry in os.scandir(folder):
-            if entry.stat(follow_symlinks=False).st_mtime < before:
-                os.unlink(entry.path)
+    with contextlib.suppress(OSError), os.scandir(folder) as entries:
+        for entry in entries:
+            # A folder in there, or what another process removed first, keeps none of the others.
+            with contextlib.suppress(OSError):
+                if entry.stat(follow_symlinks=False).st_mtime < before:
+                    os.unlink(entry.path)
