@@ -21,6 +21,8 @@ import pytest
 # importlib mode puts no folder on the path: this makes the kit (forging) importable.
 sys.path.append(str(Path(__file__).resolve().parent))
 
+from sides import Side
+
 import counterfoil
 from counterfoil import (
     _walk,
@@ -375,6 +377,16 @@ def party(lab: Lab, no_plugins: Any) -> Iterator[Callable[..., Party]]:
     yield make
     for one in made:
         one.close()
+
+
+@pytest.fixture
+def sides(lab: Lab, no_plugins: Any) -> Iterator[tuple[Side, Side]]:
+    """A sender, and a receiver that trusts it."""
+    sender, receiver = Side(lab, "sender"), Side(lab, "receiver")
+    receiver.trust(sender)
+    yield sender, receiver
+    sender.close()
+    receiver.close()
 
 
 @pytest.fixture
