@@ -364,6 +364,15 @@ def lab(tmp_path: Path) -> Iterator[Lab]:
 
 
 @pytest.fixture
+def home(tmp_path: Path) -> Iterator[Path]:
+    """A home that nothing made yet."""
+    path = tmp_path / "private" / "home"
+    keys.set_home(path)
+    yield path
+    keys.set_home(None)
+
+
+@pytest.fixture
 def party(lab: Lab, no_plugins: Any) -> Iterator[Callable[..., Party]]:
     """``party(name, trusts=[...])``: an owner of a name with a home of its own, closed with the test."""
     made: list[Party] = []
