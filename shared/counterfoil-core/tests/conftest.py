@@ -21,6 +21,7 @@ import pytest
 # importlib mode puts no folder on the path: this makes the kit (forging) importable.
 sys.path.append(str(Path(__file__).resolve().parent))
 
+from rotting import Pair
 from sides import Side
 
 import counterfoil
@@ -396,6 +397,21 @@ def sides(lab: Lab, no_plugins: Any) -> Iterator[tuple[Side, Side]]:
     yield sender, receiver
     sender.close()
     receiver.close()
+
+
+@pytest.fixture
+def valid(lab: Lab) -> Lab:
+    """Evidence of one run, intact."""
+    lab.record()
+    assert lab.verify().verdict == "intact"
+    return lab
+
+
+@pytest.fixture
+def pair(lab: Lab) -> Pair:
+    """Evidence and a copy of it."""
+    lab.record(calls=1)
+    return Pair(lab)
 
 
 @pytest.fixture
