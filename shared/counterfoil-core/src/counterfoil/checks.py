@@ -51,6 +51,7 @@ class LogCheck:
         self.findings = Findings()
         self.notes = Findings()
         self.scan = LogScan(store, name)
+        self.scan.short = self._short
         self.stored = Stored(store, name)
         self.records = RecordCheck(self.stored, self.say, self.ask)
         self.statements = StatementCheck(
@@ -112,6 +113,7 @@ class LogCheck:
             if not told:
                 self._left_unclosed(self.name)
         self._remembered()
+        self.counts["records"] = self.records.count
         self.counts["open"] = len(self.records.open)
         self.counts["runs"] = self.records.runs
         self.counts["handoffs"] = self.statements.handoffs
@@ -124,6 +126,10 @@ class LogCheck:
         if type(digest) is not str or not self.stored.knows(digest, least=least):
             self.say(code, at, message)
 
+    def _short(self, body: bytes) -> bool:
+        """Judge an entry by its text, where there is nothing to say of it."""
+        return self.records.short(body)
+
     # -- entries ------------------------------------------------------------------------------------------------------
 
     def _entry(self, entry: Entry) -> None:
@@ -131,7 +137,6 @@ class LogCheck:
             self.counts["statements"] += 1
             self.statements.check(entry, place(entry))
             return
-        self.counts["records"] += 1
         self.records.check(entry)
         if entry.op in OWN:
             at = place(entry)

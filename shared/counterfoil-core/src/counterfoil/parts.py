@@ -123,14 +123,13 @@ def _check(task: Task) -> Part | None:
 
     check = RecordCheck(stored, say, ask, before=before)
     signatures = _Signatures(task.keys)
-    count = 0
+    scan.short = check.short
     for event in scan.read(task.step):
         if isinstance(event, BlobSeen):
             stored.blob(event)
         elif not isinstance(event, Entry):
             items.append((len(rows), len(known), event))
         elif event.op not in OWN and "payload" not in event.body:
-            count += 1
             check.check(event)
         else:
             if event.op not in OWN:
@@ -144,7 +143,7 @@ def _check(task: Task) -> Part | None:
         scan.state(),
         before,
         check.ties(),
-        count,
+        check.count,
         bytes(rows),
         bytes(known),
         stored.citable,
@@ -273,7 +272,7 @@ def judge_part(check: LogCheck, part: Part, proven: Proven) -> bool:
             check.take(item)
     stored.merge(rows[rows_done:], known[known_done:])
     check.records.merge(part.ties, before)
-    check.counts["records"] += part.records
+    check.records.count += part.records
     check.findings.count(part.more)
     scan.go_on(part.state)
     proven.take(set())

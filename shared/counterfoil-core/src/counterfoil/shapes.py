@@ -22,6 +22,7 @@ from counterfoil.errors import CanonicalError
 
 __all__ = [
     "ANY",
+    "CITED",
     "FOLD",
     "MAX_NUMBER",
     "NODE_END",
@@ -56,6 +57,10 @@ REFERENCE: Final = re.compile(
     rb'\{"\$ref":\{"media":"((?:[^"\\]++|\\.)*+)","sha256":"([0-9a-f]{64})","size":(0|[1-9][0-9]{0,15})\}\}'
 )
 """A reference in a value, which is canonical JSON: there it reads just so, and no string holds a bare quote."""
+CITED: Final = re.compile(
+    rb'\{"media":"([ !#-\[\]-~]*+)","sha256":"([0-9a-f]{64})","size":([1-9][0-9]{0,15}+|0)\}'
+).fullmatch
+"""A reference's own text, canonical."""
 NODE_END: Final = re.compile(rb',"n":[0-9]{1,20},"parent":"([0-9a-f]{64})?"\}\Z')
 """How a node of a message list ends: with the one before it, if there is one."""
 _NUMBER: Final = re.compile(rb"-?[0-9]")

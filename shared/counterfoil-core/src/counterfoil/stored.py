@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import re
-import struct
 from typing import Final
 
 from counterfoil.before import Before
 from counterfoil.digest import Reference
 from counterfoil.errors import CounterfoilError
 from counterfoil.log import BlobSeen, read_blob
-from counterfoil.packed import ROW, Digests
-from counterfoil.shapes import ANY, FOLD, TEXT, VALUE, Part, is_text, need_of, parts_of, shape_of
+from counterfoil.packed import ROW, Digests, Passed
+from counterfoil.shapes import ANY, CITED, FOLD, TEXT, VALUE, Part, is_text, need_of, parts_of, shape_of
 from counterfoil.stores import FolderStore
 
 __all__ = ["HANDOFF", "RECORD", "STATEMENT", "Stored"]
@@ -25,8 +24,9 @@ _LACKING_MAX: Final = 256
 """Lacking parts remembered of one composite; one that lacks more is never taken for whole."""
 _LIST_MAX: Final = 64 << 20
 """Bytes of a list that is parsed; all of it stands in memory many times over."""
-_DIGESTS: Final = struct.Struct("32s")
 _DIGEST: Final = re.compile("[0-9a-f]{64}")
+_LATELY: Final = 4096
+"""References remembered as there: an end repeats what its start cites."""
 _CITABLE: Final = re.compile(rb'[0-9a-f]{64}/[0-9a-f]{16}\n|\[\{"log":"|\[\{"digest":"')
 """How a checkpoint begins, a list of references to such (what a session cites of the other logs), a list of parents."""
 
@@ -53,7 +53,9 @@ class Stored:
         self._before = before
         self.rows = bytearray()
         self.known_rows = bytearray()
-        self._known = Digests()
+        self._statements = Digests()
+        self._passed = Passed()
+        self._lately: set[bytes] = set()
         self._hollow: dict[tuple[bytes, bool], list[int]] = {}
         self._absent: dict[bytes, list[tuple[tuple[bytes, bool], Part]]] = {}
         self._unfilled: dict[tuple[bytes, bool], list[tuple[tuple[bytes, bool], Part]]] = {}
@@ -63,9 +65,10 @@ class Stored:
 
     def clear(self) -> None:
         """Forget everything."""
-        self.blobs, self._known = Digests(), Digests()
+        self.blobs, self._statements, self._passed = Digests(), Digests(), Passed()
         for held in (self.citable, self._hollow, self._absent, self._unfilled):
             held.clear()
+        self._lately.clear()
 
     # -- blobs --------------------------------------------------------------------------------------------------------
 
@@ -187,6 +190,21 @@ class Stored:
         """The same of a part."""
         return bool(self._state(part))
 
+    def cites(self, reference: bytes) -> bool:
+        """The same of a reference's canonical text (as ``shapes.CITED`` takes it)."""
+        # What is there once stays: bytes are never taken away, and a value that is whole stays whole.
+        if reference in self._lately:
+            return True
+        found = CITED(reference)
+        if found is None or not self.has(
+            Part(bytes.fromhex(found[2].decode()), int(found[3]), need_of(found[1].decode()))
+        ):
+            return False
+        if len(self._lately) >= _LATELY:
+            self._lately.clear()
+        self._lately.add(reference)
+        return True
+
     def read(self, ref: Reference) -> bytes:
         """Bytes of a checkpoint, or list of such, stored before; empty when they are something else."""
         digest = bytes.fromhex(ref.sha256)
@@ -203,21 +221,27 @@ class Stored:
     def knows(self, digest: str, *, least: int = RECORD) -> bool:
         """Whether a record or statement of this digest has passed by; with ``least`` a statement, or a handoff."""
         # `fromhex` alone would take spaces and capitals too, which no writer and no other reader takes.
-        if _DIGEST.fullmatch(digest) is None:
-            return False
-        found = self._known.get(bytes.fromhex(digest))
-        return found is not None and found >= least
+        return _DIGEST.fullmatch(digest) is not None and self.knows_raw(bytes.fromhex(digest), least)
+
+    def knows_raw(self, digest: bytes, least: int = RECORD) -> bool:
+        """The same of a digest's 32 bytes."""
+        if least == RECORD and self._passed.near(digest):
+            return True
+        found = self._statements.get(digest)
+        return least <= found if found is not None else least == RECORD and digest in self._passed
 
     def add(self, digest: str, kind: int = RECORD) -> None:
         """Note what has a digest: RECORD, STATEMENT or HANDOFF."""
         self.add_raw(bytes.fromhex(digest), kind)
 
     def add_raw(self, digest: bytes, kind: int = RECORD) -> None:
-        """Note a digest (32 bytes) of a record or statement."""
-        if digest not in self._known:
-            self._known.add(digest, kind)
-            if self._before is not None:
-                self.known_rows += digest
+        """Note a digest (32 bytes) of a record or statement; no text is both."""
+        if kind != RECORD:
+            self._statements.add(digest, kind)
+            return
+        self._passed.add(digest)
+        if self._before is not None:
+            self.known_rows += digest
 
     # -- parts of a log -----------------------------------------------------------------------------------------------
 
@@ -236,7 +260,7 @@ class Stored:
         for digest, number in ROW.iter_unpack(rows):
             if digest not in blobs:
                 blobs.add(digest, number)
-        self._known.extend(one for (one,) in _DIGESTS.iter_unpack(known))
+        self._passed.extend(known)
 
 
 def _as_node(part: Part) -> bool:
