@@ -122,7 +122,7 @@ class Moulds(Generic[M]):
     def match(self, text: bytes) -> tuple[M, re.Match[bytes]] | None:
         """The mould of a text and how it matches, None where it has none."""
         known = self._known.get(text.count(b'"'))
-        if known is not None:
+        if known is not None and len(text) <= _LONGEST:
             for mould in known:
                 found = mould.fullmatch(text)
                 if found is not None:

@@ -25,6 +25,7 @@ __all__ = [
     "CITED",
     "FOLD",
     "MAX_NUMBER",
+    "NODE",
     "NODE_END",
     "REFERENCE",
     "TEXT",
@@ -115,12 +116,13 @@ def shape_of(data: bytes) -> Shape | None:
     value = _read(data)
     if value is None or not _is_reduced(value, data):
         return None
-    return _node(value) if type(value) is dict and value.keys() == _NODE else _PLAIN
+    return _node(value) if type(value) is dict and value.keys() == NODE else _PLAIN
 
 
 _PLAIN: Final = Shape()
 _SECOND: Final = {b"{": (b'"', b"}"), b"[": tuple(bytes([byte]) for byte in b'"[{]-0123456789tfn')}
-_NODE: Final = frozenset({"add", "n", "parent"})
+NODE: Final = frozenset({"add", "n", "parent"})
+"""Members of a node of a message list."""
 
 
 def parts_of(data: bytes) -> Iterator[Part]:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Final
 
+from counterfoil.alike import ValueMould, value_mould
 from counterfoil.before import Before
-from counterfoil.digest import Reference
+from counterfoil.digest import INLINE, Reference
 from counterfoil.errors import CounterfoilError
 from counterfoil.log import BlobSeen, read_blob
+from counterfoil.moulds import Moulds
 from counterfoil.packed import ROW, Digests, Passed
 from counterfoil.shapes import ANY, CITED, FOLD, TEXT, VALUE, Part, is_text, need_of, parts_of, shape_of
 from counterfoil.stores import FolderStore
@@ -56,6 +59,7 @@ class Stored:
         self._statements = Digests()
         self._passed = Passed()
         self._lately: set[bytes] = set()
+        self._moulds = Moulds(value_mould)
         self._hollow: dict[tuple[bytes, bool], list[int]] = {}
         self._absent: dict[bytes, list[tuple[tuple[bytes, bool], Part]]] = {}
         self._unfilled: dict[tuple[bytes, bool], list[tuple[tuple[bytes, bool], Part]]] = {}
@@ -77,10 +81,18 @@ class Stored:
         data, digest = blob.data, bytes.fromhex(blob.sha256)
         if digest in self.blobs:
             return
+        if data[:1] == b"{":
+            got = self._moulds.match(data)
+            bits = 0 if got is None else self._short(*got)
+            if bits:
+                self._add(digest, len(data) | _TEXT | bits)
+                return
         number = len(data) | (_TEXT if is_text(data) else 0)
         if _CITABLE.match(data):
             self.citable[digest] = blob.place
         shape = shape_of(data)
+        if shape is not None and data[:1] == b"{":
+            self._moulds.learn(data, shape)
         waits: list[tuple[tuple[bytes, bool], set[Part], int]] = []
         if shape is not None:
             lacking = self._lacking(data)
@@ -90,6 +102,26 @@ class Stored:
                     parent = shape.parent
                     more = lacking if parent is None or self._state(parent) else lacking | {parent}
                     number |= self._bits(more, (digest, True), shape.number << _NODE, waits)
+        self._add(digest, number, waits)
+
+    def _short(self, mould: ValueMould, found: re.Match[bytes]) -> int:
+        """What an object is by its text; 0 where it has to be read, because something lacks or is long."""
+        for at in mould.inside:
+            if len(found[at]) >= INLINE:
+                return 0
+        for at in mould.cited:
+            if not self.cites(found[at]):
+                return 0
+        if mould.first:
+            return _VALUE | 1 << _NODE
+        if not mould.number:
+            return _VALUE
+        number, parent = int(found[mould.number]), bytes.fromhex(found[mould.parent].decode())
+        return _VALUE | number << _NODE if number > 1 and self._state(Part(parent, -1, number - 1)) else 0
+
+    def _add(
+        self, digest: bytes, number: int, waits: Iterable[tuple[tuple[bytes, bool], set[Part], int]] = ()
+    ) -> None:
         self.blobs.add(digest, number)
         if self._before is not None:
             self.rows += ROW.pack(digest, number)
