@@ -51,12 +51,12 @@ class LogCheck:
         self.findings = Findings()
         self.notes = Findings()
         self.scan = LogScan(store, name)
-        self.scan.short = self._short
         self.stored = Stored(store, name)
         self.records = RecordCheck(self.stored, self.say, self.ask)
         self.statements = StatementCheck(
             self.stored, keyring, self.checkpoints, self.say, shared or Shared(Heads())
         )
+        self.scan.shorts = (self.records.short, self.statements.short)
         self._store = store
         self._keyring = keyring
         self._heads = heads
@@ -114,6 +114,7 @@ class LogCheck:
                 self._left_unclosed(self.name)
         self._remembered()
         self.counts["records"] = self.records.count
+        self.counts["statements"] = self.statements.count
         self.counts["open"] = len(self.records.open)
         self.counts["runs"] = self.records.runs
         self.counts["handoffs"] = self.statements.handoffs
@@ -126,19 +127,10 @@ class LogCheck:
         if type(digest) is not str or not self.stored.knows(digest, least=least):
             self.say(code, at, message)
 
-    def _short(self, body: bytes) -> bool:
-        """Judge an entry by its text, where there is nothing to say of it."""
-        if not body.startswith(b'{"payload":'):
-            return self.records.short(body)
-        known = self.statements.short(body)
-        self.counts["statements"] += known
-        return known
-
     # -- entries ------------------------------------------------------------------------------------------------------
 
     def _entry(self, entry: Entry) -> None:
         if "payload" in entry.body:
-            self.counts["statements"] += 1
             self.statements.check(entry, place(entry))
             return
         self.records.check(entry)

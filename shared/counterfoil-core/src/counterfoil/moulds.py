@@ -1,10 +1,10 @@
 """Texts that are alike: canonical JSON that differs only in its strings and numbers is read by one regular expression.
 
-Most entries of a log have one of a few forms. Where a text was read at length (parsed, written again, compared), a mould
-is made of it: the same text with its keys, brackets and literals as they stand, and with a pattern in the place of each
-string and number. What the mould matches has the same members in the same order, strings without anything that RFC 8785
-escapes, and integers in their one spelling within 2^53: so it is canonical, and says the same kind of thing. Whatever
-does not match is read at length, so a mould can only spare work, never change an outcome.
+Most entries of a log have one of a few forms. Where a text was read at length (parsed, written again, compared), a
+mould is made of it: the same text with its keys, brackets and literals as they stand, and with a pattern in the place
+of each string and number. What the mould matches has the same members in the same order, strings without anything that
+RFC 8785 escapes, and integers in their one spelling within 2^53: so it is canonical, and says the same kind of thing.
+Whatever does not match is read at length, so a mould can only spare work, never change an outcome.
 """
 
 from __future__ import annotations

@@ -123,7 +123,7 @@ def _check(task: Task) -> Part | None:
 
     check = RecordCheck(stored, say, ask, before=before)
     signatures = _Signatures(task.keys)
-    scan.short = check.short
+    scan.shorts = (check.short, _no)
     for event in scan.read(task.step):
         if isinstance(event, BlobSeen):
             stored.blob(event)
@@ -152,6 +152,10 @@ def _check(task: Task) -> Part | None:
         signatures.valid,
         signatures.learned,
     )
+
+
+def _no(body: bytes) -> bool:
+    return False
 
 
 # -- signatures -------------------------------------------------------------------------------------------------------

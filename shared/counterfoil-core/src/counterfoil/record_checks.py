@@ -15,7 +15,7 @@ from counterfoil import records
 from counterfoil.before import Before, NotAlone
 from counterfoil.digest import is_reference, looks_like_reference
 from counterfoil.entries import OPENERS, OWN, Entry, place, same
-from counterfoil.moulds import REFERENCE, TEXT, Groups, Moulds, NoMould, Path, compiled, hex64, spell
+from counterfoil.moulds import NATURAL, REFERENCE, TEXT, Groups, Moulds, NoMould, Path, compiled, hex64, spell
 from counterfoil.shapes import Part, need_of
 from counterfoil.stored import RECORD, STATEMENT, Stored
 
@@ -66,25 +66,30 @@ class RecordCheck:
         if got is None:
             return False
         mould, found = got
-        if found[mould.op] in _LOGS_OWN:
+        stored, told = self._stored, found.group(*mould.told)
+        if told[0] in _LOGS_OWN:
             return False
-        stored = self._stored
-        cites = stored.cites
+        lately = stored.lately
         for at in mould.cited:
-            if not cites(found[at]):
+            if found[at] not in lately and not stored.cites(found[at]):
                 return False
         for at, least in mould.named:
             if not stored.knows(found[at].decode(), least=least):
                 return False
-        if mould.phase:
-            phase = found[mould.phase]
-            call, run = found[mould.call].decode(), found[mould.run].decode()
+        if mould.joined:
+            phase, call, run = told[1], told[2].decode(), told[3].decode()
             if phase == b"start":
                 self._start(call, run)
             elif phase == b"end":
-                if self.open.pop(call, None) is None:
+                if call not in self.open:
                     return False
-                self.ended[run] = self.ended.get(run, 0) + 1
+                ended, totals = self.ended.get(run, 0) + 1, mould.totals
+                if totals and (ended, self.started.get(run, 0)) != tuple(int(found[at]) for at in totals):
+                    return False
+                del self.open[call]
+                self.ended[run] = ended
+                if totals:
+                    self._totalled(run)
         stored.add_raw(sha256(body).digest())
         self.count += 1
         return True
@@ -139,13 +144,11 @@ class RecordCheck:
             self.ended[run] = self.ended.get(run, 0) + 1
             totals = content.get("totals")
             if type(totals) is dict:
-                counted = {"ended": self.ended.pop(run, 0), "started": self.started.pop(run, 0)}
+                counted = {"ended": self.ended.get(run, 0), "started": self.started.get(run, 0)}
                 if not same(totals, counted) and not self._were(run, totals, counted):
                     message = f"the run had {totals}, the log holds {counted}"
                     self._say("CF-VERIFY-023", place(entry), message, verdict="incomplete")
-                if self._before is not None and run not in self.totalled:
-                    self._before.totals.setdefault(run, (0, 0))
-                    self.totalled.add(run)
+                self._totalled(run)
 
     def _start(self, call: str, run: str) -> None:
         if call == run:
@@ -154,6 +157,13 @@ class RecordCheck:
         self.started[run] = self.started.get(run, 0) + 1
         if self._before is not None:
             self.touched.add(call)
+
+    def _totalled(self, run: str) -> None:
+        self.ended.pop(run, None)
+        self.started.pop(run, None)
+        if self._before is not None and run not in self.totalled:
+            self._before.totals.setdefault(run, (0, 0))
+            self.totalled.add(run)
 
     # -- what stands before -------------------------------------------------------------------------------------------
 
@@ -214,22 +224,23 @@ _LOGS_OWN: Final = frozenset(op.encode() for op in (*OPENERS, *OWN, "stored"))
 class _Mould:
     """Records of one form: the groups of what is asked of each.
 
-    ``cited`` are references, ``named`` digests with what they have to be of; ``phase`` is 0 where nothing is joined.
+    ``told`` are op, phase, call and run (op again for those that do not join it to others), ``cited`` references,
+    ``named`` digests with what they have to be of, ``totals`` what a run's last record says that ended and started.
     """
 
     fullmatch: Callable[[bytes], re.Match[bytes] | None]
-    op: int
-    phase: int
-    call: int
-    run: int
+    told: tuple[int, int, int, int]
+    joined: bool
     cited: tuple[int, ...]
     named: tuple[tuple[int, int], ...]
+    totals: tuple[int, ...]
 
 
 def _mould(body: dict[str, Any], text: bytes) -> _Mould:
     """The mould of a record without null and float; NoMould where its kind asks for more than ``short`` looks at."""
     content, context = body["content"], body["context"]
-    if "totals" in content or "late" in context:
+    totals = content.get("totals")
+    if "late" in context or ("totals" in content and (type(totals) is not dict or totals.keys() != _TIED)):
         raise NoMould
     groups = Groups()
     at: dict[Path, int] = {}
@@ -245,6 +256,11 @@ def _mould(body: dict[str, Any], text: bytes) -> _Mould:
         if path in _TOLD and type(value) is str:
             at[path] = groups.next()
             return b'"(' + TEXT + b')"'
+        if path in _TOTALS:
+            if type(value) is not int:
+                raise NoMould
+            at[path] = groups.next()
+            return b"(" + NATURAL + b")"
         if path in (_PARENTS, _HANDOFFS) and type(value) is not list:
             raise NoMould
         if path[:2] == _PARENTS and len(path) == 3 and (type(value) is not dict or value.keys() != _PARENT):
@@ -258,15 +274,24 @@ def _mould(body: dict[str, Any], text: bytes) -> _Mould:
         return None
 
     pattern = spell(body, choose)
-    joined = all(path in at for path in _TOLD)
-    phase, call, run = (at[path] if joined else 0 for path in (_PHASE, _CALL, _RUN))
-    return _Mould(compiled(pattern), at[_OP], phase, call, run, tuple(cited), tuple(named))
+    op = at[_OP]
+    tied = tuple(at[path] for path in _TOTALS if path in at)
+    return _Mould(
+        compiled(pattern),
+        (op, at.get(_PHASE, op), at.get(_CALL, op), at.get(_RUN, op)),
+        all(path in at for path in _TOLD),
+        tuple(cited),
+        tuple(named),
+        tied,
+    )
 
 
 _OP: Final[Path] = ("content", "op")
 _PHASE: Final[Path] = ("content", "phase")
 _CALL: Final[Path] = ("context", "call")
 _RUN: Final[Path] = ("context", "run")
+_TIED: Final = frozenset({"ended", "started"})
+_TOTALS: Final[tuple[Path, ...]] = (("content", "totals", "ended"), ("content", "totals", "started"))
 _TOLD: Final = frozenset((_OP, _PHASE, _CALL, _RUN))
 _PARENTS: Final[Path] = ("context", "parents")
 _HANDOFFS: Final[Path] = ("context", "handoffs")

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from hashlib import sha256
-from typing import Any, BinaryIO, Final, NamedTuple
+from typing import Any, BinaryIO, Final, NamedTuple, TypeAlias
 
 from counterfoil import records, segments, tails, tree
 from counterfoil.entries import (
@@ -33,6 +33,9 @@ __all__ = ["MEMBERS", "SegmentScan", "State"]
 _SHORT: Final = 32 * 1024
 """Bytes of an entry that may be read the short way: no more than a record may have."""
 
+Short: TypeAlias = Callable[[bytes], bool]
+_RECORD: Final = b'{"body":{"content":'
+_ENVELOPE: Final = b'{"body":{"payload":'
 MEMBERS: Final = frozenset({"body", "i", "prev"})
 
 
@@ -58,8 +61,9 @@ class SegmentScan:
 
     ``suspects`` are segments that do not end in a checkpoint, with the bytes that are good of each; ``noted`` is the
     one that holds the last checkpoint; ``unread`` says that the system did not let the log be read to its end.
-    ``short`` is offered every body whose place in the chain is right before it is parsed: where it answers true, it
-    vouches that the body is canonical, of a known form and none of the log's own, has judged it, and no event follows.
+    ``shorts`` are offered every body whose place in the chain is right before it is parsed, one the records, one the
+    envelopes: where they answer true, they vouch that the body is canonical, of a known form and none of the log's own,
+    and have judged it; no event follows.
     """
 
     store: FolderStore
@@ -76,7 +80,7 @@ class SegmentScan:
     first: dict[str, Any] | None = None
     broken: bool = False
     unread: bool = False
-    short: Callable[[bytes], bool] | None = None
+    shorts: tuple[Short, Short] | None = None
     _last_op: str = ""
     suspects: dict[int, int] = field(default_factory=dict)
 
@@ -227,10 +231,18 @@ class SegmentScan:
 
     def _shortly(self, data: bytes) -> bool:
         """Whether an entry's body was judged the short way: what stands around it is what has to be there."""
-        if self.short is None or len(data) > _SHORT:
+        if self.shorts is None or len(data) > _SHORT:
             return False
         tail = f',"i":{self.index},"prev":"{self.prev}"}}'.encode()
-        if not (data.startswith(b'{"body":') and data.endswith(tail) and self.short(data[8 : -len(tail)])):
+        if not data.endswith(tail):
+            return False
+        if data.startswith(_RECORD):
+            short = self.shorts[0]
+        elif data.startswith(_ENVELOPE):
+            short = self.shorts[1]
+        else:
+            return False
+        if not short(data[8 : -len(tail)]):
             return False
         self.prev = sha256(data).hexdigest()
         self.index += 1

@@ -42,7 +42,7 @@ class StatementCheck:
     ) -> None:
         self.origin = ""
         self.identity: keys.PublicKey | None = None
-        self.handoffs = 0
+        self.handoffs = self.count = 0
         self.blind = False
         self._stored = stored
         self._keyring = keyring
@@ -103,10 +103,12 @@ class StatementCheck:
             return False
         stored.add_raw(sha256(envelope.payload).digest(), HANDOFF)
         self.handoffs += 1
+        self.count += 1
         return True
 
     def check(self, entry: Entry, at: str) -> None:
         """Judge one entry that is an envelope."""
+        self.count += 1
         try:
             envelope = Envelope.parse(entry.body)
             if not envelope.is_normal(entry.body):

@@ -58,7 +58,7 @@ class Stored:
         self.known_rows = bytearray()
         self._statements = Digests()
         self._passed = Passed()
-        self._lately: set[bytes] = set()
+        self.lately: set[bytes] = set()
         self._moulds = Moulds(value_mould)
         self._hollow: dict[tuple[bytes, bool], list[int]] = {}
         self._absent: dict[bytes, list[tuple[tuple[bytes, bool], Part]]] = {}
@@ -72,7 +72,7 @@ class Stored:
         self.blobs, self._statements, self._passed = Digests(), Digests(), Passed()
         for held in (self.citable, self._hollow, self._absent, self._unfilled):
             held.clear()
-        self._lately.clear()
+        self.lately.clear()
 
     # -- blobs --------------------------------------------------------------------------------------------------------
 
@@ -110,7 +110,7 @@ class Stored:
             if len(found[at]) >= INLINE:
                 return 0
         for at in mould.cited:
-            if not self.cites(found[at]):
+            if found[at] not in self.lately and not self.cites(found[at]):
                 return 0
         if mould.first:
             return _VALUE | 1 << _NODE
@@ -225,16 +225,16 @@ class Stored:
     def cites(self, reference: bytes) -> bool:
         """The same of a reference's canonical text (as ``shapes.CITED`` takes it)."""
         # What is there once stays: bytes are never taken away, and a value that is whole stays whole.
-        if reference in self._lately:
+        if reference in self.lately:
             return True
         found = CITED(reference)
         if found is None or not self.has(
             Part(bytes.fromhex(found[2].decode()), int(found[3]), need_of(found[1].decode()))
         ):
             return False
-        if len(self._lately) >= _LATELY:
-            self._lately.clear()
-        self._lately.add(reference)
+        if len(self.lately) >= _LATELY:
+            self.lately.clear()
+        self.lately.add(reference)
         return True
 
     def read(self, ref: Reference) -> bytes:

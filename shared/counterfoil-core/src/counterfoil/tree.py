@@ -110,7 +110,9 @@ class Tree:
             if len(level) & 1:
                 right.append(level.pop())
             nodes = iter(level)
-            level = [sha256(b"\x01" + left + other).digest() for left, other in zip(nodes, nodes, strict=True)]
+            level = [
+                sha256(b"\x01" + left + other).digest() for left, other in zip(nodes, nodes, strict=True)
+            ]
             rest >>= 1
         peaks += reversed(right)
 
