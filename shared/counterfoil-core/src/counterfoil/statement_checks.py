@@ -15,7 +15,8 @@ from counterfoil.dsse import PAYLOAD_TYPE, Envelope, pae
 from counterfoil.errors import CounterfoilError
 from counterfoil.log import Entry
 from counterfoil.moulds import Moulds
-from counterfoil.recorded import mould_of, opened
+from counterfoil.opening import opened
+from counterfoil.recorded import mould_of
 from counterfoil.shapes import Part
 from counterfoil.stored import HANDOFF, STATEMENT, Stored
 from counterfoil.trust_checks import Lineage, Said, Shared, judge
