@@ -6,6 +6,8 @@ import base64
 import binascii
 from typing import Any, Final
 
+import orjson
+
 from counterfoil import canonical, keys, notes
 from counterfoil.choosing import is_live
 from counterfoil.digest import Reference, is_reference, looks_like_reference
@@ -56,6 +58,7 @@ class LogCheck:
         self.statements = StatementCheck(
             self.stored, keyring, self.checkpoints, self.say, shared or Shared(Heads())
         )
+        self.scan.shorts = (self.records.short, self.statements.short)
         self._store = store
         self._keyring = keyring
         self._heads = heads
@@ -112,6 +115,8 @@ class LogCheck:
             if not told:
                 self._left_unclosed(self.name)
         self._remembered()
+        self.counts["records"] = self.records.count
+        self.counts["statements"] = self.statements.count
         self.counts["open"] = len(self.records.open)
         self.counts["runs"] = self.records.runs
         self.counts["handoffs"] = self.statements.handoffs
@@ -124,14 +129,18 @@ class LogCheck:
         if type(digest) is not str or not self.stored.knows(digest, least=least):
             self.say(code, at, message)
 
+    def sealed(self, index: int, body: bytes) -> None:
+        """Judge a plain envelope by its text, which is canonical."""
+        if not self.statements.short(body):
+            entry = Entry(self.name, index, "", orjson.loads(body), body, 0, 0, "statement", [], True)
+            self._entry(entry)
+
     # -- entries ------------------------------------------------------------------------------------------------------
 
     def _entry(self, entry: Entry) -> None:
         if "payload" in entry.body:
-            self.counts["statements"] += 1
             self.statements.check(entry, place(entry))
             return
-        self.counts["records"] += 1
         self.records.check(entry)
         if entry.op in OWN:
             at = place(entry)

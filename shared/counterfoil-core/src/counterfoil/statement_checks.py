@@ -6,13 +6,18 @@ import base64
 import binascii
 import itertools
 from collections.abc import Callable, Iterator
+from hashlib import sha256
 from typing import Final
 
 from counterfoil import keys, statements
 from counterfoil.digest import MEDIA_JSON, Reference
-from counterfoil.dsse import Envelope
+from counterfoil.dsse import PAYLOAD_TYPE, Envelope, pae
 from counterfoil.errors import CounterfoilError
 from counterfoil.log import Entry
+from counterfoil.moulds import Moulds
+from counterfoil.opening import opened
+from counterfoil.recorded import mould_of
+from counterfoil.shapes import Part
 from counterfoil.stored import HANDOFF, STATEMENT, Stored
 from counterfoil.trust_checks import Lineage, Said, Shared, judge
 
@@ -38,7 +43,7 @@ class StatementCheck:
     ) -> None:
         self.origin = ""
         self.identity: keys.PublicKey | None = None
-        self.handoffs = 0
+        self.handoffs = self.count = 0
         self.blind = False
         self._stored = stored
         self._keyring = keyring
@@ -50,6 +55,7 @@ class StatementCheck:
         self._lineage = Lineage()
         self._payloads: dict[str, Reference] = {}
         self._begun = False
+        self._moulds = Moulds(mould_of)
 
     @property
     def is_blind(self) -> bool:
@@ -71,8 +77,39 @@ class StatementCheck:
                 )
         self._begun = True
 
+    def short(self, body: bytes) -> bool:
+        """Judge a statement by its text, if it is like others and there is nothing to say; else False, nothing done."""
+        if self.identity is None or self._shared.policy is not None or self._lineage:
+            return False
+        envelope = opened(body)
+        got = None if envelope is None else self._moulds.match(envelope.payload)
+        if envelope is None or got is None:
+            return False
+        mould, found = got
+        bound = self._bound.get(envelope.keyid.decode())
+        if bound is None or found[mould.key] != envelope.keyid or found[mould.actor].decode() != bound[0]:
+            return False
+        stored, (root, size) = self._stored, mould.own
+        if root and (
+            mould.origin != self.origin or self._checkpoints.get(int(found[size])) != found[root].decode()
+        ):
+            return False
+        payload = Part(bytes.fromhex(found[mould.payload].decode()), int(found[mould.size]), mould.need)
+        if not stored.has(payload):
+            return False
+        if not all(stored.knows_raw(bytes.fromhex(found[parent].decode())) for parent in mould.parents):
+            return False
+        key, message, check = bound[1], pae(PAYLOAD_TYPE, envelope.payload), self._shared.check
+        if not (key.verify(envelope.sig, message) if check is None else check(key, envelope.sig, message)):
+            return False
+        stored.add_raw(sha256(envelope.payload).digest(), HANDOFF)
+        self.handoffs += 1
+        self.count += 1
+        return True
+
     def check(self, entry: Entry, at: str) -> None:
         """Judge one entry that is an envelope."""
+        self.count += 1
         try:
             envelope = Envelope.parse(entry.body)
             if not envelope.is_normal(entry.body):
@@ -97,6 +134,8 @@ class StatementCheck:
             self._receipt(statement.digest, predicate, at)
         self._lineage.add(statement)
         self._trusted(predicate, signers, at)
+        if isinstance(predicate, statements.Handoff) and predicate.proof == "recorded":
+            self._moulds.learn(envelope.payload, None)
 
     def _trusted(self, predicate: statements.Predicate, signers: list[str], at: str) -> None:
         """Authority, taint, heads and the policy, for a statement that names one of the keys that signed it."""
