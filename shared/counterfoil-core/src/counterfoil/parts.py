@@ -19,6 +19,7 @@ import orjson
 
 from counterfoil._ed25519 import PublicKey
 from counterfoil.before import Before, NotAlone
+from counterfoil.citations import Told
 from counterfoil.dsse import PAYLOAD_TYPE, Check, pae
 from counterfoil.entries import OWN, BlobSeen, Entry, Event
 from counterfoil.errors import CounterfoilError
@@ -87,6 +88,7 @@ class Part(NamedTuple):
     rows: bytes
     known: bytes
     citable: dict[bytes, tuple[int, int, int, int]]
+    noted: dict[bytes, bytes | Told]
     items: list[tuple[int, int, Said | Event | Signed]]
     more: dict[Verdict, int]
     valid: set[bytes]
@@ -165,6 +167,7 @@ def _check(task: Task) -> Part | None:
         bytes(rows),
         bytes(known),
         stored.citable,
+        stored.noted,
         items,
         more,
         signatures.valid,
@@ -283,7 +286,10 @@ def judge_part(check: LogCheck, part: Part, proven: Proven) -> bool:
     if not check.records.follows(before, part.ties.touched) or not stored.follows(before.parts, part.rows):
         return False
     proven.take(part.valid)
-    stored.citable = {**part.citable, **stored.citable}
+    for digest, place in part.citable.items():
+        stored.citable.setdefault(digest, place)
+    for digest, note in part.noted.items():
+        stored.noted.setdefault(digest, note)
     rows, known = memoryview(part.rows), memoryview(part.known)
     rows_done = known_done = 0
     for rows_now, known_now, item in part.items:

@@ -10,9 +10,10 @@ from hashlib import sha256
 from typing import Final
 
 from counterfoil import keys, statements
-from counterfoil.digest import MEDIA_JSON, Reference
+from counterfoil.digest import Reference
 from counterfoil.dsse import PAYLOAD_TYPE, Envelope, pae
 from counterfoil.errors import CounterfoilError
+from counterfoil.lists import ParentLists
 from counterfoil.log import Entry
 from counterfoil.moulds import Moulds
 from counterfoil.opening import opened
@@ -53,6 +54,7 @@ class StatementCheck:
         self._accepted: set[tuple[bytes, bytes]] = set()
         self._shared = shared
         self._lineage = Lineage()
+        self._lists = ParentLists(stored, self._lineage)
         self._payloads: dict[str, Reference] = {}
         self._begun = False
         self._moulds = Moulds(mould_of)
@@ -145,14 +147,17 @@ class StatementCheck:
             if predicate.own is not None or predicate.seen:
                 self._shared.heads.note(self.origin.rpartition("/")[2], self.origin, predicate)
         found: Iterator[Said] = iter(())
-        if isinstance(predicate, statements.Handoff) and (predicate.authority is not None or self._lineage):
+        if isinstance(predicate, statements.Handoff):
             key = None if self.identity is None else self.identity.keyid
-            ours = (
+            taints: frozenset[str] = frozenset()
+            if (
                 predicate.proof == "recorded"
                 or predicate.sender.key == key
                 or predicate.sender.key in self._bound
-            )
-            found = self._lineage.check(predicate, self._parents(predicate) if ours else ())
+            ):
+                taints = self._lists.look(predicate.parentSet).taints
+                taints |= self._lineage.taints(one.digest for one in predicate.parents)
+            found = self._lineage.check(predicate, taints)
         if self._shared.policy is not None and self.identity is not None:
             rules = judge(self._shared.policy, predicate, signers, self.identity.keyid)
             found = itertools.chain(found, rules)
@@ -196,11 +201,6 @@ class StatementCheck:
         if not (self.is_blind and exc.code == "CF-DSSE-010"):
             self._say(exc.code, at, exc.message)
 
-    def _parents(self, handoff: statements.Handoff) -> Iterator[statements.Parent]:
-        yield from handoff.parents
-        if handoff.parentSet is not None:
-            yield from self._listed(handoff.parentSet) or ()
-
     def _binding(self, binding: statements.Binding, signers: list[str], at: str) -> None:
         if self.is_blind:
             return
@@ -237,7 +237,8 @@ class StatementCheck:
         for parent in handoff.parents:
             if not self._stored.knows(parent.digest):
                 self._say("CF-VERIFY-045", at, "a handoff cites a parent that is not in this log")
-        if handoff.parentSet is not None and not self._parents_there(handoff.parentSet):
+        apart = handoff.parentSet
+        if apart is not None and self._lists.look(apart).number != apart.count:
             self._say(
                 "CF-VERIFY-045",
                 at,
@@ -271,24 +272,6 @@ class StatementCheck:
         payload = self._payloads.pop(receipt.handoff, None)
         if payload is not None and not self._stored.there(payload):
             self._say("CF-VERIFY-046", at, "the payload of a handoff is not in this log")
-
-    def _parents_there(self, listed: statements.ParentSet) -> bool:
-        parents = self._listed(listed)
-        return (
-            parents is not None
-            and len(parents) == listed.count
-            and all(self._stored.knows(parent.digest) for parent in parents)
-        )
-
-    def _listed(self, listed: statements.ParentSet) -> list[statements.Parent] | None:
-        """The parents in a list that stands apart, None where it is not there or is none."""
-        reference = Reference(listed.sha256, listed.size, MEDIA_JSON)
-        if not self._stored.there(reference):
-            return None
-        try:
-            return statements.parse_parents(self._stored.read(reference))
-        except CounterfoilError:
-            return None
 
 
 def _kind(predicate: statements.Predicate) -> int:

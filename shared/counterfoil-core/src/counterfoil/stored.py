@@ -8,6 +8,7 @@ from typing import Final
 
 from counterfoil.alike import ValueMould, value_mould
 from counterfoil.before import Before
+from counterfoil.citations import MAX_NOTE, Told, told_by
 from counterfoil.digest import INLINE, Reference
 from counterfoil.errors import CounterfoilError
 from counterfoil.log import BlobSeen, read_blob
@@ -16,7 +17,7 @@ from counterfoil.packed import ROW, Digests, Passed
 from counterfoil.shapes import ANY, CITED, FOLD, TEXT, VALUE, Part, is_text, need_of, parts_of, shape_of
 from counterfoil.stores import FolderStore
 
-__all__ = ["HANDOFF", "RECORD", "STATEMENT", "Stored"]
+__all__ = ["HANDOFF", "LIST", "NOTE", "RECORD", "STATEMENT", "Stored"]
 
 RECORD: Final = 0
 """What a digest is of; what comes later here is the more special."""
@@ -30,8 +31,10 @@ _LIST_MAX: Final = 64 << 20
 _DIGEST: Final = re.compile("[0-9a-f]{64}")
 _LATELY: Final = 4096
 """References remembered as there: an end repeats what its start cites."""
-_CITABLE: Final = re.compile(rb'[0-9a-f]{64}/[0-9a-f]{16}\n|\[\{"log":"|\[\{"digest":"')
-"""How a checkpoint begins, a list of references to such (what a session cites of the other logs), a list of parents."""
+LIST: Final = re.compile(rb'\[\{"log":"|\[\{"digest":"')
+"""How a list of what a session cites of the other logs begins, and a list of parents."""
+NOTE: Final = re.compile(rb"[0-9a-f]{64}/[0-9a-f]{16}\n")
+"""How a log's checkpoint begins."""
 
 # The number that a digest has: size (31 bits), whether the bytes are text, whether they are a whole value, and the
 # number of the node that they are.
@@ -51,6 +54,7 @@ class Stored:
     def __init__(self, store: FolderStore | None, name: str, *, before: Before | None = None) -> None:
         self.blobs = Digests()
         self.citable: dict[bytes, tuple[int, int, int, int]] = {}
+        self.noted: dict[bytes, bytes | Told] = {}
         self._store = store
         self._name = name
         self._before = before
@@ -70,7 +74,7 @@ class Stored:
     def clear(self) -> None:
         """Forget everything."""
         self.blobs, self._statements, self._passed = Digests(), Digests(), Passed()
-        for held in (self.citable, self._hollow, self._absent, self._unfilled):
+        for held in (self.citable, self.noted, self._hollow, self._absent, self._unfilled):
             held.clear()
         self.lately.clear()
 
@@ -88,8 +92,11 @@ class Stored:
                 self._add(digest, len(data) | _TEXT | bits)
                 return
         number = len(data) | (_TEXT if is_text(data) else 0)
-        if _CITABLE.match(data):
+        if LIST.match(data):
             self.citable[digest] = blob.place
+        elif NOTE.match(data):
+            # Kept whole or judged now: to look for it later would take the way through all that stands before it.
+            self.noted[digest] = data if len(data) <= MAX_NOTE else told_by(data)
         shape = shape_of(data)
         if shape is not None and data[:1] == b"{":
             self._moulds.learn(data, shape)
@@ -237,8 +244,13 @@ class Stored:
         self.lately.add(reference)
         return True
 
+    def note(self, ref: Reference) -> tuple[bytes, Told]:
+        """A checkpoint stored before, and what it says; empty when it is something else."""
+        held = self.noted.get(bytes.fromhex(ref.sha256), b"")
+        return (held, told_by(held)) if isinstance(held, bytes) else (b"", held)
+
     def read(self, ref: Reference) -> bytes:
-        """Bytes of a checkpoint, or list of such, stored before; empty when they are something else."""
+        """Bytes of a list stored before; empty when they are something else."""
         digest = bytes.fromhex(ref.sha256)
         number, place = self.blobs.get(digest), self.citable.get(digest)
         if number is None or number & _SIZE > _LIST_MAX:
