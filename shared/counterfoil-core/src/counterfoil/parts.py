@@ -19,11 +19,13 @@ import orjson
 
 from counterfoil._ed25519 import PublicKey
 from counterfoil.before import Before, NotAlone
+from counterfoil.citations import Told
 from counterfoil.dsse import PAYLOAD_TYPE, Check, pae
 from counterfoil.entries import OWN, BlobSeen, Entry, Event
 from counterfoil.errors import CounterfoilError
 from counterfoil.findings import MOST, Verdict
 from counterfoil.log import LogScan, State, Step
+from counterfoil.opening import Opened, opened
 from counterfoil.record_checks import RecordCheck, Ties
 from counterfoil.stored import Stored
 from counterfoil.stores import FolderStore
@@ -63,6 +65,14 @@ class Said(NamedTuple):
     digest: object
 
 
+class Signed(NamedTuple):
+    """A plain envelope: its index and text, and the key (32 bytes) that signed it, none where it is not known."""
+
+    index: int  # type: ignore[assignment]
+    body: bytes
+    signer: bytes
+
+
 class Part(NamedTuple):
     """What checking a segment gave.
 
@@ -78,7 +88,8 @@ class Part(NamedTuple):
     rows: bytes
     known: bytes
     citable: dict[bytes, tuple[int, int, int, int]]
-    items: list[tuple[int, int, Said | Event]]
+    noted: dict[bytes, bytes | Told]
+    items: list[tuple[int, int, Said | Event | Signed]]
     more: dict[Verdict, int]
     valid: set[bytes]
     keys: dict[str, bytes]
@@ -100,7 +111,7 @@ def _check(task: Task) -> Part | None:
     start = (scan.index, scan.prev, scan.tree.peaks())
     before = Before()
     stored = Stored(store, task.log, before=before)
-    items: list[tuple[int, int, Said | Event]] = []
+    items: list[tuple[int, int, Said | Event | Signed]] = []
     more: dict[Verdict, int] = {}
     rows, known = stored.rows, stored.known_rows
 
@@ -123,14 +134,22 @@ def _check(task: Task) -> Part | None:
 
     check = RecordCheck(stored, say, ask, before=before)
     signatures = _Signatures(task.keys)
-    count = 0
+
+    def sealed(body: bytes) -> bool:
+        envelope = opened(body)
+        if envelope is None or b'"urn:counterfoil:binding:' in envelope.payload:
+            return False
+        signer = signatures.signer(envelope)
+        items.append((len(rows), len(known), Signed(scan.index, body, signer)))
+        return True
+
+    scan.shorts = (check.short, sealed)
     for event in scan.read(task.step):
         if isinstance(event, BlobSeen):
             stored.blob(event)
         elif not isinstance(event, Entry):
             items.append((len(rows), len(known), event))
         elif event.op not in OWN and "payload" not in event.body:
-            count += 1
             check.check(event)
         else:
             if event.op not in OWN:
@@ -144,10 +163,11 @@ def _check(task: Task) -> Part | None:
         scan.state(),
         before,
         check.ties(),
-        count,
+        check.count,
         bytes(rows),
         bytes(known),
         stored.citable,
+        stored.noted,
         items,
         more,
         signatures.valid,
@@ -181,6 +201,12 @@ class _Signatures:
         except (ValueError, TypeError, KeyError, AttributeError):
             return
 
+    def signer(self, envelope: Opened) -> bytes:
+        """The key (32 bytes) that signed an envelope, if it is at hand and did."""
+        key = self._key(envelope.keyid.decode())
+        signed = key is not None and key.verify(envelope.sig, pae(PAYLOAD_TYPE, envelope.payload))
+        return key.raw if key is not None and signed else b""
+
     def _key(self, keyid: str) -> PublicKey | None:
         if keyid not in self._keys:
             raw = self._known.get(keyid) or self.learned.get(keyid)
@@ -208,9 +234,11 @@ def _mark(key: PublicKey, sig: bytes, message: bytes) -> bytes:
 class Proven:
     """Signatures that were found valid elsewhere; ``check`` stands in for verifying them again."""
 
-    __slots__ = ("_otherwise", "_valid")
+    __slots__ = ("_otherwise", "_valid", "signer")
 
     def __init__(self, otherwise: Check | None) -> None:
+        self.signer = b""
+        """The key that made the one signature of the envelope that is judged just now."""
         self._valid: set[bytes] = set()
         self._otherwise = otherwise
 
@@ -220,6 +248,8 @@ class Proven:
 
     def check(self, key: PublicKey, sig: bytes, message: bytes) -> bool:
         """Whether a signature over a message is a key's."""
+        if key.raw == self.signer:
+            return True
         if len(sig) == 64 and _mark(key, sig, message) in self._valid:
             return True
         return key.verify(sig, message) if self._otherwise is None else self._otherwise(key, sig, message)
@@ -256,7 +286,10 @@ def judge_part(check: LogCheck, part: Part, proven: Proven) -> bool:
     if not check.records.follows(before, part.ties.touched) or not stored.follows(before.parts, part.rows):
         return False
     proven.take(part.valid)
-    stored.citable = {**part.citable, **stored.citable}
+    for digest, place in part.citable.items():
+        stored.citable.setdefault(digest, place)
+    for digest, note in part.noted.items():
+        stored.noted.setdefault(digest, note)
     rows, known = memoryview(part.rows), memoryview(part.known)
     rows_done = known_done = 0
     for rows_now, known_now, item in part.items:
@@ -267,13 +300,17 @@ def judge_part(check: LogCheck, part: Part, proven: Proven) -> bool:
                 check.ask(item.code, item.at, item.message, item.digest)
             else:
                 check.say(item.code, item.at, item.message, verdict=item.verdict)
+        elif isinstance(item, Signed):
+            proven.signer = item.signer
+            check.sealed(item.index, item.body)
+            proven.signer = b""
         elif isinstance(item, Entry) and not item.body:
             check.take(item._replace(body=orjson.loads(item.body_bytes)))
         else:
             check.take(item)
     stored.merge(rows[rows_done:], known[known_done:])
     check.records.merge(part.ties, before)
-    check.counts["records"] += part.records
+    check.records.count += part.records
     check.findings.count(part.more)
     scan.go_on(part.state)
     proven.take(set())

@@ -7,6 +7,7 @@ of its threads. Whatever goes wrong with one (it cannot start, it is killed) cos
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
 import pickle
 import struct
@@ -157,12 +158,15 @@ def serve() -> None:
     """Read tasks from stdin and write what checking them gave to stdout, until there are no more."""
     with open(os.dup(0), "rb") as tasks, open(os.dup(1), "wb") as results:
         os.dup2(2, 1)  # nothing else may get between the results
+        gc.disable()  # what a task leaves behind is in circles: it goes at once when the task is done, or never
         while True:
             try:
                 task = pickle.loads(_read(tasks))  # noqa: S301 - from the process that started this one
             except EOFError:
                 return
             _write(results, pickle.dumps(check_part(task), pickle.HIGHEST_PROTOCOL))
+            del task
+            gc.collect()
 
 
 def _part(packed: bytearray | None) -> Part | None:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from typing import Final
 
+from counterfoil._files import open_given
+
 __all__ = ["plain", "text"]
 
 _LIMIT: Final = 1 << 20
 
 
 def text(path: str, limit: int = _LIMIT) -> str:
-    """The file's text, at most ``limit`` bytes of it; empty when it cannot be read."""
+    """The file's text, at most ``limit`` bytes of it; empty when it cannot be read or is no regular file."""
     try:
-        with open(path, "rb") as file:
+        with open_given(path) as file:
             return file.read(limit).decode("utf-8", "replace")
     except (OSError, ValueError):
         return ""
