@@ -126,8 +126,8 @@ class Compressor:
         self._stream: Any = None
         self._raw = 0
 
-    def chunk(self, data: bytes) -> bytes:
-        """One flushed chunk holding ``data``; a reader needs the stream's earlier chunks only."""
+    def chunk(self, data: bytes, *, count: int | None = None) -> bytes:
+        """One flushed chunk holding ``data``, of ``count`` items; a reader needs the stream's earlier chunks only."""
         form = ZSTD_NEXT
         if self._stream is None or self._raw >= FRAME:
             self._stream, self._raw, form = self._zstd.compressobj(), 0, ZSTD_FIRST
@@ -136,7 +136,7 @@ class Compressor:
         if not _fits(len(stored), len(data)):
             self._stream, self._raw, form = self._zstd.compressobj(), len(data), ZSTD_FIRST
             stored = self._evenly(data)
-        if _count(data) > CHUNK_HEADER.size + len(stored):
+        if (_count(data) if count is None else count) > CHUNK_HEADER.size + len(stored):
             self._stream = None
             return raw_chunk(data)
         return _header(form, stored, len(data)) + stored
