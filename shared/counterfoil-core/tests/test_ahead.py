@@ -1,4 +1,4 @@
-"""A group is made while the disk is busy with the one before: whatever becomes of either, nothing is lost or doubled."""
+"""A group is made while the disk is busy with the one before: whatever becomes of them, nothing is lost or doubled."""
 
 from __future__ import annotations
 
@@ -18,29 +18,31 @@ import counterfoil
 from counterfoil import packing, records, segments, writer
 from counterfoil.digest import sha256_hex
 
-SYNC = "counterfoil-sync"
+DISK = "counterfoil-disk"
 
 
 class Busy:
-    """A disk whose first syncs wait until ``free`` is set; the sync of the named numbers then fail."""
+    """A disk that waits until ``free`` is set; writes or syncs (``call``) of the named numbers then fail, if beside."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, *failing: int) -> None:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *failing: int, call: str = "fdatasync") -> None:
         self.free = threading.Event()
         self.beside = 0
-        self.count = 0
-        self._failing, self._sync = failing, os.fdatasync
-        monkeypatch.setattr(os, "fdatasync", self.sync)
+        self._failing, self._call = failing, call
+        self._real = {name: getattr(os, name) for name in ("write", "fdatasync")}
+        monkeypatch.setattr(os, "write", lambda fd, data: self._pass("write", fd, data))
+        monkeypatch.setattr(os, "fdatasync", lambda fd: self._pass("fdatasync", fd))
         monkeypatch.setattr(writer, "RETRY", 0.05)
         monkeypatch.setattr(writer, "GROUP", 8)
 
-    def sync(self, fd: int) -> None:
+    def _pass(self, call: str, *arguments: Any) -> Any:
         self.free.wait(60)
-        if threading.current_thread().name == SYNC:
+        if call == self._call and threading.current_thread().name == DISK:
             self.beside += 1
             if self.beside in self._failing:
+                if call == "write":
+                    self._real["write"](arguments[0], arguments[1][:33])
                 raise OSError(errno.EIO, os.strerror(errno.EIO))
-        self.count += 1
-        self._sync(fd)
+        return self._real[call](*arguments)
 
 
 def record(number: int) -> bytes:
@@ -83,12 +85,13 @@ def test_groups_are_made_while_the_disk_is_busy(lab: Any, monkeypatch: pytest.Mo
     assert lab.verify().verdict == "intact"
 
 
+@pytest.mark.parametrize("call", ["write", "fdatasync"])
 @pytest.mark.parametrize("failing", [(1,), (2,), (5,), (1, 2, 3), (3, 5)])
-def test_a_sync_that_fails_while_the_next_group_is_made(
-    lab: Any, monkeypatch: pytest.MonkeyPatch, failing: tuple[int, ...]
+def test_a_disk_that_fails_while_the_next_group_is_made(
+    lab: Any, monkeypatch: pytest.MonkeyPatch, failing: tuple[int, ...], call: str
 ) -> None:
     recorder, log = begun(lab)
-    disk = Busy(monkeypatch, *failing)
+    disk = Busy(monkeypatch, *failing, call=call)
     blobs = []
     for number in range(1, 100):
         data = f"{number} ".encode() * 50
@@ -142,11 +145,11 @@ def test_where_no_thread_can_be_started_the_writer_syncs_itself(
     disk = Busy(monkeypatch)
     asked = []
 
-    def start(self: packing.Syncing) -> None:
+    def start(self: packing.Beside) -> None:
         asked.append(self)
         raise RuntimeError("can't start new thread")
 
-    monkeypatch.setattr(packing.Syncing, "start", start)
+    monkeypatch.setattr(packing.Beside, "start", start)
     for number in range(1, 60):
         assert log.entry(record(number))
     disk.free.set()

@@ -21,7 +21,7 @@ from typing import Any, Final
 from counterfoil import _locks, canonical, digest, keys, log, notes, records, segments, tree
 from counterfoil.choosing import choose
 from counterfoil.errors import CounterfoilError, LogError
-from counterfoil.packing import BLOB, ENTRY, Group, Item, Packer, Syncing, size_of
+from counterfoil.packing import BLOB, ENTRY, Beside, Group, Item, Packer, put_out
 from counterfoil.stores import FolderStore
 from counterfoil.stores.folder import gone, store_error
 
@@ -64,7 +64,7 @@ class Appender(Packer):
         self._good = 0
         self._items: list[Item] = []
         self._out: list[bytes] = []
-        self._flight: Group | None = None  # written, and not known to be on disk yet
+        self._flight: Group | None = None  # on its way to the disk
         self._session_done = False
         self._forgetful = self._unremembered = ""
         self._unkept: tuple[int, int] | None = (
@@ -119,7 +119,7 @@ class Appender(Packer):
     def _commit(self, items: list[Item], *, checkpoint: bool, ahead: bool = False) -> bool:
         """Write one group; on failure nothing of it counts and the segment is given up.
 
-        With ``ahead`` its sync goes on meanwhile: the next call, or ``_settle``, tells how it went. There is never
+        With ``ahead`` it goes to the disk meanwhile: the next call, or ``_settle``, tells how it went. There is never
         more than one such group; should it fail, its items stand in front of ``_items`` again.
         """
         uncovered = self._index - self._covered
@@ -133,8 +133,7 @@ class Appender(Packer):
         try:
             if another:
                 self._open_segment(group)
-            for chunk in self._pack(items, group):
-                self._write(chunk)
+            self._pack(items, group)
             if checkpoint:
                 self._write_checkpoint(group)
             group.segment, group.end = self._segment, self._offset
@@ -146,14 +145,12 @@ class Appender(Packer):
         try:
             if failed is not None:
                 raise failed
-            self._put_out()
+            out, self._out = self._out, []
             if ahead:
                 with contextlib.suppress(RuntimeError):  # no thread can be started
-                    syncing = Syncing(self._fd)
-                    syncing.start()
-                    group.syncing, self._flight = syncing, group
+                    group.flight, self._flight = Beside(put_out, self._fd, out), group
                     return True
-            os.fdatasync(self._fd)
+            put_out(self._fd, out)
             self._look_around()
         except Exception as exc:
             self._give_up(exc, group)
@@ -162,14 +159,12 @@ class Appender(Packer):
         return True
 
     def _settle(self) -> bool:
-        """Wait for the group whose sync still goes on, if any; False when it failed, and then nothing of it counts."""
+        """Wait for the group that is still on its way, if any; False when it failed, and then nothing of it counts."""
         group, self._flight = self._flight, None
-        if group is None or group.syncing is None:
+        if group is None or group.flight is None:
             return True
-        group.syncing.join()
         try:
-            if group.syncing.error is not None:
-                raise group.syncing.error
+            group.flight.finish()
             self._look_around()
         except Exception as exc:
             self._give_up(exc, group)
@@ -184,7 +179,7 @@ class Appender(Packer):
         self._session_done = True
         self._suspects.clear()
         self.error = self.error if self.gone else None
-        self._written += size_of(group.items)
+        self._written += group.size
         if group.head is not None:
             self._head, self._unkept = group.head, (group.segment, group.end)
         if self._sealed is not None and group.done:

@@ -9,14 +9,29 @@ import hashlib
 import operator
 import os
 import threading
+from collections.abc import Callable
 from typing import Any, Final
 
 from counterfoil import log, segments, tree
 
-__all__ = ["BLOB", "ENTRY", "Group", "Item", "Packer", "Syncing", "entries_in", "packed_already", "size_of"]
+__all__ = [
+    "BLOB",
+    "ENTRY",
+    "Beside",
+    "Group",
+    "Item",
+    "Packer",
+    "entries_in",
+    "packed_already",
+    "put_out",
+    "size_of",
+]
 
 CHUNK: Final = 1 << 20
 """Bytes of items after which a group goes on in another chunk."""
+
+JOINED: Final = 1 << 16
+"""Bytes up to which a group is one write; of a larger one each chunk is its own, for copying costs more."""
 
 BLOB: Final = 0
 ENTRY: Final = 1
@@ -52,7 +67,7 @@ def entries_in(items: list[Item]) -> int:
 class Group:
     """Items that are written and synced together, what was before them, and what is so once they are on disk."""
 
-    __slots__ = ("before", "blobs", "done", "end", "head", "items", "segment", "syncing")
+    __slots__ = ("before", "blobs", "done", "end", "flight", "head", "items", "segment", "size")
 
     def __init__(self, items: list[Item], before: tuple[int, str, int, list[bytes], int]) -> None:
         self.items = items
@@ -60,23 +75,39 @@ class Group:
         self.blobs: list[str] = []
         self.done: list[tuple[int, str, bytes]] = []
         self.head: dict[str, Any] | None = None
-        self.segment = self.end = 0
-        self.syncing: Syncing | None = None
+        self.segment = self.end = self.size = 0
+        self.flight: Beside | None = None
 
 
-class Syncing(threading.Thread):
-    """One sync of a file, beside the writer's own thread; ``error`` is what it failed with, once joined."""
+def put_out(fd: int, out: list[bytes]) -> None:
+    """Write bytes and sync them; raises OSError."""
+    for data in [b"".join(out)] if sum(map(len, out)) < JOINED else out:
+        view = memoryview(data)
+        while view:
+            view = view[os.write(fd, view) :]
+    os.fdatasync(fd)
 
-    def __init__(self, fd: int) -> None:
-        super().__init__(name="counterfoil-sync", daemon=True)
-        self._fd = fd
-        self.error: Exception | None = None
+
+class Beside(threading.Thread):
+    """One job beside the writer's own thread, begun at once; raises RuntimeError when no thread can be started."""
+
+    def __init__(self, job: Callable[..., None], *arguments: Any) -> None:
+        super().__init__(name="counterfoil-disk", daemon=True)
+        self._job, self._arguments = job, arguments
+        self._error: Exception | None = None
+        self.start()
 
     def run(self) -> None:
         try:
-            os.fdatasync(self._fd)
+            self._job(*self._arguments)
         except Exception as exc:
-            self.error = exc
+            self._error = exc
+
+    def finish(self) -> None:
+        """Wait for its end; raises what it failed with."""
+        self.join()
+        if self._error is not None:
+            raise self._error
 
 
 class Packer:
@@ -94,17 +125,16 @@ class Packer:
     _out: list[bytes]
     """Made, and not written yet; ``_offset`` and ``_file_hash`` are those behind it."""
 
-    def _pack(self, items: list[Item], group: Group) -> list[bytes]:
-        """The chunks of a group. Blobs that are compressed already stand in a raw chunk before those that cite them."""
-        chunks: list[bytes] = []
+    def _pack(self, items: list[Item], group: Group) -> None:
+        """Make the chunks of a group. Blobs that are compressed already stand in raw chunks before what cites them."""
         parts: list[bytes] = []
         plain: list[bytes] = []
         head, blobs, done = segments.ITEM_HEADER.pack, self._blobs, group.done if self._sealed else None
-        size = 0
+        size, full = 0, CHUNK
         for item in items:
-            if size >= CHUNK or len(parts) >= segments.MAX_ITEMS:
-                self._cut(chunks, parts, plain)
-                size = 0
+            if size >= full or len(parts) >= segments.MAX_ITEMS:
+                self._cut(parts, plain)
+                parts, plain, full = [], [], size + CHUNK
             data = item[-1]
             size += len(data)
             if item[0] == ENTRY:
@@ -116,28 +146,21 @@ class Packer:
                 group.blobs.append(item[1])
                 target = plain if packed_already(data) else parts
                 target += (head(segments.BLOB, len(data)), data)
-        self._cut(chunks, parts, plain)
-        return chunks
+        self._cut(parts, plain)
+        group.size = size
 
-    def _cut(self, chunks: list[bytes], parts: list[bytes], plain: list[bytes]) -> None:
+    def _cut(self, parts: list[bytes], plain: list[bytes]) -> None:
         """End the chunks that were gathered."""
         if plain:
-            chunks.append(segments.raw_chunk(b"".join(plain)))
-            plain.clear()
+            self._write(*segments.raw_parts(b"".join(plain)))
         if parts:
-            chunks.append(self._compressor.chunk(b"".join(parts), count=len(parts) // 2))
-            parts.clear()
+            self._write(*self._compressor.parts(b"".join(parts), count=len(parts) // 2))
 
-    def _write(self, chunk: bytes) -> None:
-        self._out.append(chunk)
-        self._file_hash.update(chunk)
-        self._offset += len(chunk)
-
-    def _put_out(self) -> None:
-        view = memoryview(b"".join(self._out))
-        self._out.clear()
-        while view:
-            view = view[os.write(self._fd, view) :]
+    def _write(self, *parts: bytes) -> None:
+        for part in parts:
+            self._out.append(part)
+            self._file_hash.update(part)
+            self._offset += len(part)
 
     def _chain(self, body: bytes) -> bytes:
         return b"".join(self._link(body))
