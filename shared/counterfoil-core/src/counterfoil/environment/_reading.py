@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from typing import Final
 
-__all__ = ["plain", "text"]
+__all__ = ["data", "plain", "text"]
 
 _LIMIT: Final = 1 << 20
 
@@ -12,10 +13,23 @@ _LIMIT: Final = 1 << 20
 def text(path: str, limit: int = _LIMIT) -> str:
     """The file's text, at most ``limit`` bytes of it; empty when it cannot be read."""
     try:
-        with open(path, "rb") as file:
-            return file.read(limit).decode("utf-8", "replace")
+        return data(path, limit).decode("utf-8", "replace")
     except (OSError, ValueError):
         return ""
+
+
+def data(path: str, limit: int) -> bytes:
+    """The file's bytes, at most ``limit``; raises OSError. A buffered file would first make room for the limit."""
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        at_once = max(os.fstat(fd).st_size + 1, 4096)  # files of the kernel have no size
+        pieces = []
+        while limit > 0 and (piece := os.read(fd, min(at_once, limit))):
+            pieces.append(piece)
+            limit -= len(piece)
+        return b"".join(pieces)
+    finally:
+        os.close(fd)
 
 
 def plain(value: object) -> bool:
