@@ -129,6 +129,8 @@ class Packer:
         """Make the chunks of a group. Blobs that are compressed already stand in raw chunks before what cites them."""
         parts: list[bytes] = []
         plain: list[bytes] = []
+        # The same as ``_chain``, without a call an entry: the writer's inmost loop.
+        index, prev, add, sha256 = self._index, self._prev, self._tree.add, hashlib.sha256
         head, blobs, done = segments.ITEM_HEADER.pack, self._blobs, group.done if self._sealed else None
         size, full = 0, CHUNK
         for item in items:
@@ -138,16 +140,20 @@ class Packer:
             data = item[-1]
             size += len(data)
             if item[0] == ENTRY:
-                parts += self._link(data)
+                entry = log.entry_bytes(data, index, prev)
+                prev = sha256(entry).hexdigest()
+                add(entry)
+                parts += (head(segments.ENTRY, len(entry)), entry)
                 if done is not None:
-                    done.append((self._index - 1, self._prev, data))
+                    done.append((index, prev, data))
+                index += 1
             elif item[1] not in blobs:
                 blobs.add(item[1])
                 group.blobs.append(item[1])
                 target = plain if packed_already(data) else parts
                 target += (head(segments.BLOB, len(data)), data)
         self._cut(parts, plain)
-        group.size = size
+        self._index, self._prev, group.size = index, prev, size
 
     def _cut(self, parts: list[bytes], plain: list[bytes]) -> None:
         """End the chunks that were gathered."""
@@ -163,14 +169,12 @@ class Packer:
             self._offset += len(part)
 
     def _chain(self, body: bytes) -> bytes:
-        return b"".join(self._link(body))
-
-    def _link(self, body: bytes) -> tuple[bytes, bytes]:
+        """One entry, as an item."""
         data = log.entry_bytes(body, self._index, self._prev)
         self._prev = hashlib.sha256(data).hexdigest()
         self._tree.add(data)
         self._index += 1
-        return segments.ITEM_HEADER.pack(segments.ENTRY, len(data)), data
+        return segments.pack_item(segments.ENTRY, data)
 
 
 def packed_already(data: bytes) -> bool:

@@ -35,7 +35,6 @@ __all__ = [
     "Item",
     "TornChunk",
     "bounds_of",
-    "item_parts",
     "items",
     "items_at",
     "pack_item",
@@ -95,11 +94,6 @@ class TornChunk(LogError):
     def __init__(self, message: str, *, offset: int, where: str) -> None:
         super().__init__(message, code="CF-LOG-010", where=f"{where} byte {offset}")
         self.offset = offset
-
-
-def item_parts(kind: int, data: bytes) -> tuple[bytes, bytes]:
-    """Header and data of an item, to be joined with others."""
-    return ITEM_HEADER.pack(kind, len(data)), data
 
 
 def pack_item(kind: int, data: bytes) -> bytes:

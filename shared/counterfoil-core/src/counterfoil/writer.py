@@ -30,7 +30,7 @@ WINDOW: Final = 0.005
 GROUP: Final = 1024
 """Entries of a group at most: a group waits for the disk once, and who waits for the disk waits for a group."""
 EVERY: Final = 256
-PART: Final = 4 << 20
+PART: Final = 8 << 20
 """Bytes that are written and synced at once; less after a failure, and where the disk has little room left."""
 PART_MIN: Final = 16 << 10
 DELAY: Final = 1.0
