@@ -172,7 +172,7 @@ class LogScan(SegmentScan):
 
     def _resume(self, opening: Entry) -> bool:
         """Take index, previous digest and tree from a segment's first entry, which a checkpoint must cover later."""
-        told = opening.body["context"].get("tree") if records.is_record(opening.body) else None
+        told: Any = opening.body["context"].get("tree") if records.is_record(opening.body) else None
         try:
             # Compared with types: another size with as many peaks would give every later checkpoint another root.
             if not same(told["size"], opening.index):
