@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import shutil
 import struct
 import zlib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -101,3 +103,15 @@ def nowhere_intact(lab: Any) -> tuple[str, str, str]:
     verdicts = (lab.verify().verdict, lab.verify_elsewhere().verdict, stranger)
     assert "intact" not in verdicts, verdicts
     return verdicts
+
+
+def saved(lab: Any) -> Callable[[], None]:
+    """Takes a copy; the returned function puts it back."""
+    copy = lab.root / "copy"
+    shutil.copytree(lab.evidence, copy, dirs_exist_ok=False)
+
+    def restore() -> None:
+        shutil.rmtree(lab.evidence)
+        shutil.copytree(copy, lab.evidence)
+
+    return restore
