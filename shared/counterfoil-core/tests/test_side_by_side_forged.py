@@ -7,6 +7,7 @@ import errno
 import io
 import os
 import pickle
+import threading
 from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
@@ -348,15 +349,19 @@ class _Bad(io.FileIO):
 
 
 def _failing(
-    monkeypatch: pytest.MonkeyPatch, victim: Path, *, number: int, until: int = 0, times: int = -1
+    monkeypatch: pytest.MonkeyPatch,
+    victim: Path,
+    *,
+    number: int,
+    until: int = 0,
+    there: Callable[[], bool] = lambda: True,
 ) -> None:
-    """Opening or reading one file fails, ``times`` times (each opening counts) or always."""
-    real, left = folder._open_regular, [times]
+    """Opening or reading one file fails, wherever ``there`` says so."""
+    real = folder._open_regular
 
     def opened(path: Path) -> Any:
-        if path != victim or left[0] == 0:
+        if path != victim or not there():
             return real(path)
-        left[0] -= 1
         if number != errno.EIO:
             raise OSError(number, os.strerror(number), str(path))
         file = _Bad(path)
@@ -400,13 +405,21 @@ def test_a_disk_that_fails_some_other_process_only(
     long: Path, monkeypatch: pytest.MonkeyPatch, times: int
 ) -> None:
     """What another process could not read is read here before anything is said."""
-    check = parts.check_part
+    check, local = parts.check_part, threading.local()
     victim = sorted(long.rglob("*.seg"))[1]
 
-    def fails(task: parts.Task) -> parts.Part | None:
-        with monkeypatch.context() as patched:
-            _failing(patched, victim, number=errno.EIO, until=victim.stat().st_size // 2, times=times)
-            return check(task)
+    def there() -> bool:
+        left = getattr(local, "left", 0)
+        local.left = max(left - 1, 0)
+        return left > 0
 
-    monkeypatch.setattr(parts, "check_part", fails)
+    def elsewhere(task: parts.Task) -> parts.Part | None:
+        local.left = times
+        try:
+            return check(task)
+        finally:
+            local.left = 0
+
+    _failing(monkeypatch, victim, number=errno.EIO, until=victim.stat().st_size // 2, there=there)
+    monkeypatch.setattr(parts, "check_part", elsewhere)
     assert same(long).verdict == "intact"
