@@ -32,6 +32,13 @@ class Ties(NamedTuple):
     touched: set[str]
 
 
+def _is_parent(one: object) -> bool:
+    """Whether a record's parent has its form; of which relation it is may be said by a later word."""
+    return (
+        type(one) is dict and one.keys() == {"digest", "rel"} and type(one["rel"]) is str and one["rel"] != ""
+    )
+
+
 class RecordCheck:
     """Records of one log, in order; ``say`` takes each finding, ``ask`` a digest that has to be known by now.
 
@@ -122,7 +129,7 @@ class RecordCheck:
         ):  # of a list that stands apart, the bytes
             parents = context["parents"]
             for one in parents if type(parents) is list else [None]:
-                named = one["digest"] if type(one) is dict and one.keys() == {"digest", "rel"} else None
+                named = one["digest"] if _is_parent(one) else None
                 self._ask(
                     "CF-VERIFY-045", place(entry), f"{entry.op}: a parent it names is not in this log", named
                 )
@@ -134,13 +141,15 @@ class RecordCheck:
     def _tie(self, content: dict[str, Any], context: dict[str, Any], entry: Entry) -> None:
         """Starts and ends joined by ``call``; a run's last record ties how many there were."""
         call, run = context.get("call"), context.get("run")
-        if type(call) is not str or type(run) is not str:
+        if type(call) is not str:
             return
         if content["phase"] == "start":
             self._start(call, run)
         elif context.get("late") is not True:
             if self.open.pop(call, None) is None and not self._was_open(call):
                 self._say("CF-VERIFY-022", place(entry), "an end without a start", verdict="incomplete")
+            if type(run) is not str:
+                return
             self.ended[run] = self.ended.get(run, 0) + 1
             totals = content.get("totals")
             if type(totals) is dict:
@@ -150,11 +159,13 @@ class RecordCheck:
                     self._say("CF-VERIFY-023", place(entry), message, verdict="incomplete")
                 self._totalled(run)
 
-    def _start(self, call: str, run: str) -> None:
+    def _start(self, call: str, run: object) -> None:
         if call == run:
             self.runs += 1
-        self.open[call] = run
-        self.started[run] = self.started.get(run, 0) + 1
+        # What has no run is a call all the same, and counted for no run.
+        self.open[call] = run if type(run) is str else ""
+        if type(run) is str:
+            self.started[run] = self.started.get(run, 0) + 1
         if self._before is not None:
             self.touched.add(call)
 
@@ -271,15 +282,22 @@ def _mould(body: dict[str, Any], text: bytes) -> _Mould:
         if path[:2] == _PARENTS and len(path) == 4 and path[3] == "digest":
             named.append((groups.next(), RECORD))
             return hex64(value)
+        if path[:2] == _PARENTS and len(path) == 4:
+            if type(value) is not str or value == "":
+                raise NoMould
+            return b'"' + TEXT[:-2] + b'++"'
         return None
 
     pattern = spell(body, choose)
+    joined = all(path in at for path in _TOLD)
+    if _CALL in at and not joined:
+        raise NoMould  # a call without a run is joined to its end all the same
     op = at[_OP]
     tied = tuple(at[path] for path in _TOTALS if path in at)
     return _Mould(
         compiled(pattern),
         (op, at.get(_PHASE, op), at.get(_CALL, op), at.get(_RUN, op)),
-        all(path in at for path in _TOLD),
+        joined,
         tuple(cited),
         tuple(named),
         tied,

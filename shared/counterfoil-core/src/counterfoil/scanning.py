@@ -52,6 +52,7 @@ class State(NamedTuple):
     last_note: bytes | None
     clean: bool
     broken: bool
+    unread: bool
     suspects: dict[int, int]
 
 
@@ -97,6 +98,7 @@ class SegmentScan:
             self.last_note,
             self.clean,
             self.broken,
+            self.unread,
             dict(self.suspects),
         )
 
