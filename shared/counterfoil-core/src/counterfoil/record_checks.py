@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeGuard
 
 from counterfoil import records
 from counterfoil.before import Before, NotAlone
@@ -32,7 +32,7 @@ class Ties(NamedTuple):
     touched: set[str]
 
 
-def _is_parent(one: object) -> bool:
+def _is_parent(one: object) -> TypeGuard[dict[str, str]]:
     """Whether a record's parent has its form; of which relation it is may be said by a later word."""
     return (
         type(one) is dict and one.keys() == {"digest", "rel"} and type(one["rel"]) is str and one["rel"] != ""
