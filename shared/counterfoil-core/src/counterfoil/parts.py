@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -28,6 +28,7 @@ from counterfoil.opening import Opened, opened
 from counterfoil.record_checks import RecordCheck, Ties
 from counterfoil.stored import Stored
 from counterfoil.stores import FolderStore
+from counterfoil.stores.watched import Watched
 
 if TYPE_CHECKING:
     from counterfoil.checks import (
@@ -93,16 +94,16 @@ class Part(NamedTuple):
     keys: dict[str, bytes]
 
 
-def check_part(task: Task) -> Part | None:
-    """Check one segment; None when it has to be read in order."""
+def check_part(task: Task, told: Callable[[int], None] | None = None) -> Part | None:
+    """Check one segment; None when it has to be read in order. ``told`` hears now and then how many bytes were read."""
     try:
-        return _check(task)
+        return _check(task, told)
     except (NotAlone, CounterfoilError, OSError):
         return None
 
 
-def _check(task: Task) -> Part | None:
-    store = FolderStore(Path(task.root))
+def _check(task: Task, told: Callable[[int], None] | None) -> Part | None:
+    store = FolderStore(Path(task.root)) if told is None else Watched(Path(task.root), told)
     scan = LogScan(store, task.log)
     if not scan.start_at(task.step.number):
         return None
