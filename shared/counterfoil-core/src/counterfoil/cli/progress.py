@@ -2,20 +2,39 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
+from counterfoil.bundles.store import BundleStore
+from counterfoil.reader import Reader
 from counterfoil.stores.watched import Watched
 
-__all__ = ["WatchedStore"]
+__all__ = ["WatchedStore", "watched"]
 
 PATIENCE: Final = 1.0
+
+
+@contextlib.contextmanager
+def watched(source: Reader, *, passes: int) -> Iterator[None]:
+    """Show how far a folder is read that is read ``passes`` times inside; print nothing before that is done."""
+    plain = source.store
+    if isinstance(plain, BundleStore):
+        yield
+        return
+    source.store = store = WatchedStore(plain.root, passes=passes)
+    try:
+        yield
+    finally:
+        store.done()
+        source.store = plain
 
 
 class WatchedStore(Watched):
