@@ -274,6 +274,7 @@ def _opens_alike(text: bytes) -> bool:
         assert plain
         assert (found.payload, found.sig) == (envelope.payload, signature.sig)
         assert (found.keyid.decode(), signature.spki) == (signature.keyid, None)
+        assert found.body() == value
     return found is not None
 
 

@@ -66,10 +66,10 @@ class Said(NamedTuple):
 
 
 class Signed(NamedTuple):
-    """A plain envelope: its index and text, and the key (32 bytes) that signed it, none where it is not known."""
+    """A plain envelope: its index, what is in it, and the key (32 bytes) that signed it, none where it is not known."""
 
     index: int  # type: ignore[assignment]
-    body: bytes
+    envelope: Opened
     signer: bytes
 
 
@@ -139,7 +139,7 @@ def _check(task: Task, told: Callable[[int], None] | None) -> Part | None:
         if envelope is None or b'"urn:counterfoil:binding:' in envelope.payload:
             return False
         signer = signatures.signer(envelope)
-        items.append((len(rows), len(known), Signed(scan.index, body, signer)))
+        items.append((len(rows), len(known), Signed(scan.index, envelope, signer)))
         return True
 
     scan.shorts = (check.short, sealed)
@@ -297,7 +297,9 @@ def judge_part(check: LogCheck, part: Part, proven: Proven) -> bool:
                 check.say(item.code, item.at, item.message, verdict=item.verdict)
         elif isinstance(item, Signed):
             proven.signer = item.signer
-            check.sealed(item.index, item.body)
+            if not check.statements.plain(item.envelope):
+                body = item.envelope.body()
+                check.take(Entry(check.name, item.index, "", body, b"", 0, 0, "statement", [], True))
             proven.signer = b""
         elif isinstance(item, Entry) and not item.body:
             check.take(item._replace(body=orjson.loads(item.body_bytes)))
