@@ -6,8 +6,6 @@ import base64
 import binascii
 from typing import Any, Final
 
-import orjson
-
 from counterfoil import keys, notes
 from counterfoil.choosing import is_live
 from counterfoil.citations import Citations, Cited
@@ -133,12 +131,6 @@ class LogCheck:
         least = STATEMENT if code == "CF-VERIFY-011" else RECORD
         if type(digest) is not str or not self.stored.knows(digest, least=least):
             self.say(code, at, message)
-
-    def sealed(self, index: int, body: bytes) -> None:
-        """Judge a plain envelope by its text, which is canonical."""
-        if not self.statements.short(body):
-            entry = Entry(self.name, index, "", orjson.loads(body), body, 0, 0, "statement", [], True)
-            self._entry(entry)
 
     # -- entries ------------------------------------------------------------------------------------------------------
 

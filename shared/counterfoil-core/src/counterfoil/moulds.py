@@ -41,7 +41,7 @@ _LIST: Final = 16
 _PATTERN: Final = 6000
 _LONGEST: Final = 4096
 """Bytes of a text that has a mould: what is longer is seldom like another."""
-_OFTEN: Final = 24
+often = 24
 """Times that a form is seen before a mould is made of it, which takes as long as reading some hundred texts."""
 _MOST: Final = 64
 _FORMS: Final = 1024
@@ -141,7 +141,7 @@ class Moulds(Generic[M]):
         if len(self._forms) >= _FORMS and not count:
             self._forms.clear()
         self._forms[form] = count + 1
-        if count + 1 < _OFTEN:
+        if count + 1 < often:
             return
         self._forms[form] = -1
         self._made += 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import binascii
 import re
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 __all__ = ["Opened", "opened"]
 
@@ -22,6 +22,12 @@ class Opened(NamedTuple):
     keyid: bytes
     sig: bytes
     payload: bytes
+
+    def body(self) -> dict[str, Any]:
+        """The envelope again, read."""
+        sig, payload = (binascii.b2a_base64(one, newline=False).decode() for one in self[1:])
+        signatures = [{"keyid": self.keyid.decode(), "sig": sig}]
+        return {"payload": payload, "payloadType": "application/vnd.in-toto+json", "signatures": signatures}
 
 
 def opened(body: bytes) -> Opened | None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import base64
 import contextlib
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -30,6 +30,7 @@ from counterfoil.opening import Opened, opened
 from counterfoil.record_checks import RecordCheck, Ties
 from counterfoil.stored import Stored
 from counterfoil.stores import FolderStore
+from counterfoil.stores.watched import Watched
 
 if TYPE_CHECKING:
     from counterfoil.checks import (
@@ -67,10 +68,10 @@ class Said(NamedTuple):
 
 
 class Signed(NamedTuple):
-    """A plain envelope: its index and text, and the key (32 bytes) that signed it, none where it is not known."""
+    """A plain envelope: its index, what is in it, and the key (32 bytes) that signed it, none where it is not known."""
 
     index: int  # type: ignore[assignment]
-    body: bytes
+    envelope: Opened
     signer: bytes
 
 
@@ -96,16 +97,16 @@ class Part(NamedTuple):
     keys: dict[str, bytes]
 
 
-def check_part(task: Task) -> Part | None:
-    """Check one segment; None when it has to be read in order."""
+def check_part(task: Task, told: Callable[[int], None] | None = None) -> Part | None:
+    """Check one segment; None when it has to be read in order. ``told`` hears now and then how many bytes were read."""
     try:
-        return _check(task)
+        return _check(task, told)
     except (NotAlone, CounterfoilError, OSError):
         return None
 
 
-def _check(task: Task) -> Part | None:
-    store = FolderStore(Path(task.root))
+def _check(task: Task, told: Callable[[int], None] | None) -> Part | None:
+    store = FolderStore(Path(task.root)) if told is None else Watched(Path(task.root), told)
     scan = LogScan(store, task.log)
     if not scan.start_at(task.step.number):
         return None
@@ -143,7 +144,7 @@ def _check(task: Task) -> Part | None:
         if envelope is None or b'"urn:counterfoil:binding:' in envelope.payload:
             return False
         signer = signatures.signer(envelope)
-        items.append((len(rows), len(known), Signed(scan.index, body, signer)))
+        items.append((len(rows), len(known), Signed(scan.index, envelope, signer)))
         return True
 
     scan.shorts = (check.short, sealed)
@@ -311,7 +312,9 @@ def judge_part(check: LogCheck, part: Part, proven: Proven) -> bool:
                 check.say(item.code, item.at, item.message, verdict=item.verdict)
         elif isinstance(item, Signed):
             proven.signer = item.signer
-            check.sealed(item.index, item.body)
+            if not check.statements.plain(item.envelope):
+                body = item.envelope.body()
+                check.take(Entry(check.name, item.index, "", body, b"", 0, 0, "statement", [], True))
             proven.signer = b""
         elif isinstance(item, Entry) and not item.body:
             check.take(item._replace(body=orjson.loads(item.body_bytes)))

@@ -259,6 +259,8 @@ def _mould(body: dict[str, Any], text: bytes) -> _Mould:
     named: list[tuple[int, int]] = []
 
     def choose(path: Path, value: Any) -> bytes | None:
+        if value is None:
+            raise NoMould
         if looks_like_reference(value):
             if not is_reference(value):
                 raise NoMould

@@ -16,7 +16,7 @@ from counterfoil.errors import CounterfoilError
 from counterfoil.lists import ParentLists
 from counterfoil.log import Entry
 from counterfoil.moulds import Moulds
-from counterfoil.opening import opened
+from counterfoil.opening import Opened, opened
 from counterfoil.recorded import mould_of
 from counterfoil.shapes import Part
 from counterfoil.stored import HANDOFF, STATEMENT, Stored
@@ -81,11 +81,15 @@ class StatementCheck:
 
     def short(self, body: bytes) -> bool:
         """Judge a statement by its text, if it is like others and there is nothing to say; else False, nothing done."""
+        envelope = opened(body)
+        return envelope is not None and self.plain(envelope)
+
+    def plain(self, envelope: Opened) -> bool:
+        """The same of an envelope that was opened."""
         if self.identity is None or self._shared.policy is not None or self._lineage:
             return False
-        envelope = opened(body)
-        got = None if envelope is None else self._moulds.match(envelope.payload)
-        if envelope is None or got is None:
+        got = self._moulds.match(envelope.payload)
+        if got is None:
             return False
         mould, found = got
         bound = self._bound.get(envelope.keyid.decode())

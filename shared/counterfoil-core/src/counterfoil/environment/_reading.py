@@ -21,7 +21,7 @@ def text(path: str, limit: int = _LIMIT) -> str:
 
 
 def data(path: str, limit: int) -> bytes:
-    """A regular file's bytes, at most ``limit``; raises OSError. A buffered file would make room for the limit first."""
+    """A regular file's bytes, at most ``limit``; raises OSError. A buffered file makes room for all of it first."""
     fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         status = os.fstat(fd)
