@@ -21,10 +21,10 @@ from langchain_core.utils.function_calling import convert_to_openai_tool
 from langgraph.graph import END, START, MessagesState, StateGraph
 from langgraph.prebuilt import ToolNode
 from langgraph.types import Command
-from pydantic import Field
+from pydantic import BaseModel, Field
 
 import counterfoil
-from counterfoil.reader import Reader
+from counterfoil.reader import CallView, Reader
 
 MODES = ("invoke", "ainvoke", "stream", "astream")
 ASKED: dict[str, Any] = {"messages": [("user", "go")]}
@@ -227,3 +227,25 @@ class Numbers(TypedDict):
 
     n: int
     out: Annotated[list[Any], operator.add]
+
+
+def only(reader: Reader, op: str) -> CallView:
+    (found,) = [call for call in reader.calls() if call.op == op]
+    return found
+
+
+def ended(call: CallView) -> dict[str, Any]:
+    assert call.end is not None
+    return dict(call.end.body["context"])
+
+
+async def through(source: Any) -> None:
+    async for _ in source:
+        pass
+
+
+class Answer(BaseModel):
+    """The form of an answer."""
+
+    text: str
+    sure: bool = True

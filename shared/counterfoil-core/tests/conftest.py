@@ -21,6 +21,9 @@ import pytest
 # importlib mode puts no folder on the path: this makes the kit (forging) importable.
 sys.path.append(str(Path(__file__).resolve().parent))
 
+from rotting import Pair
+from sides import Side
+
 import counterfoil
 from counterfoil import (
     _walk,
@@ -28,6 +31,7 @@ from counterfoil import (
     canonical,
     context,
     keys,
+    moulds,
     plugins,
     policy_form,
     statements,
@@ -39,6 +43,9 @@ from counterfoil.errors import HandoffRefusedError
 from counterfoil.findings import Verification
 from counterfoil.openlog import OpenLog
 from counterfoil.recorder import Call, Recorder
+
+# Small evidence is read the short way too, from the second entry of a form on: nothing may differ by it.
+moulds.often = 1
 
 
 class Lab:
@@ -362,6 +369,15 @@ def lab(tmp_path: Path) -> Iterator[Lab]:
 
 
 @pytest.fixture
+def home(tmp_path: Path) -> Iterator[Path]:
+    """A home that nothing made yet."""
+    path = tmp_path / "private" / "home"
+    keys.set_home(path)
+    yield path
+    keys.set_home(None)
+
+
+@pytest.fixture
 def party(lab: Lab, no_plugins: Any) -> Iterator[Callable[..., Party]]:
     """``party(name, trusts=[...])``: an owner of a name with a home of its own, closed with the test."""
     made: list[Party] = []
@@ -375,6 +391,31 @@ def party(lab: Lab, no_plugins: Any) -> Iterator[Callable[..., Party]]:
     yield make
     for one in made:
         one.close()
+
+
+@pytest.fixture
+def sides(lab: Lab, no_plugins: Any) -> Iterator[tuple[Side, Side]]:
+    """A sender, and a receiver that trusts it."""
+    sender, receiver = Side(lab, "sender"), Side(lab, "receiver")
+    receiver.trust(sender)
+    yield sender, receiver
+    sender.close()
+    receiver.close()
+
+
+@pytest.fixture
+def valid(lab: Lab) -> Lab:
+    """Evidence of one run, intact."""
+    lab.record()
+    assert lab.verify().verdict == "intact"
+    return lab
+
+
+@pytest.fixture
+def pair(lab: Lab) -> Pair:
+    """Evidence and a copy of it."""
+    lab.record(calls=1)
+    return Pair(lab)
 
 
 @pytest.fixture

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import hashlib
+import shutil
 import struct
 import zlib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import counterfoil
-from counterfoil import canonical, keys, log, notes, records, segments, tree
+from counterfoil import canonical, keys, log, notes, records, segments, statements, tree
+from counterfoil.dsse import Envelope
 
 Item = tuple[int, bytes]
 
@@ -101,3 +104,38 @@ def nowhere_intact(lab: Any) -> tuple[str, str, str]:
     verdicts = (lab.verify().verdict, lab.verify_elsewhere().verdict, stranger)
     assert "intact" not in verdicts, verdicts
     return verdicts
+
+
+def saved(lab: Any) -> Callable[[], None]:
+    """Takes a copy; the returned function puts it back."""
+    copy = lab.root / "copy"
+    shutil.copytree(lab.evidence, copy, dirs_exist_ok=False)
+
+    def restore() -> None:
+        shutil.rmtree(lab.evidence)
+        shutil.copytree(copy, lab.evidence)
+
+    return restore
+
+
+def handoff(recorder: Any, root: Any, key: keys.SigningKey, **changes: Any) -> bytes:
+    """A recorded handoff's envelope, whatever it says."""
+    payload = recorder.value("payload")
+    predicate: dict[str, Any] = {
+        "content": {
+            "basis": "sealed",
+            "from": ["a"],
+            "kind": "message",
+            "payload": payload.sha256,
+            "to": "b",
+        },
+        "exact": True,
+        "issued": 1,
+        "parents": [{"digest": root.digest, "rel": "control"}],
+        "payload": {"media": payload.media, "size": payload.size},
+        "proof": "recorded",
+        "sender": {"actor": "a", "key": key.keyid},
+    }
+    predicate |= changes
+    subject = {"digest": {"counterfoil-v1": predicate["content"]["payload"]}, "name": "payload"}
+    return Envelope.sign(statements.build(statements.HANDOFF, subject, predicate), key).to_bytes()

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from forging import codes
 
 import counterfoil
 from counterfoil.digest import sha256_hex
@@ -78,10 +79,6 @@ def nursery(lab: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Nursery]:
 
 def kept(evidence: Path) -> set[str]:
     return {sha256_hex(entry.body_bytes) for entry in counterfoil.read(evidence).entries()}
-
-
-def codes(result: Any) -> set[str]:
-    return {finding.code for finding in result.findings}
 
 
 def clear(lab: Any) -> None:

@@ -27,6 +27,7 @@ from counterfoil.stores import FolderStore
 FUZZING = Path(__file__).parent / "fuzzing"
 sys.path.insert(0, str(FUZZING))
 
+import dictionary  # noqa: E402
 import documents  # noqa: E402
 import mutation  # noqa: E402
 import parsers  # noqa: E402
@@ -68,7 +69,7 @@ def test_changed_inputs_give_an_answer_or_an_error_of_ours(name: str) -> None:
 
 @pytest.mark.parametrize("name", sorted(set(parsers.TARGETS) - HEAVY))
 def test_any_bytes_give_an_answer_or_an_error_of_ours(name: str) -> None:
-    words = st.sampled_from([word.encode() for word in parsers.DICTIONARY])
+    words = st.sampled_from([word.encode() for word in dictionary.DICTIONARY])
     characters = st.sampled_from([*documents.CHARACTERS, *documents.SURROGATES])
     texts = characters.map(lambda character: character.encode("utf-8", "surrogatepass"))
     bytes_ = st.lists(st.one_of(st.binary(max_size=40), words, texts), max_size=12).map(b"".join)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from forging import codes
 
 import counterfoil
 from counterfoil import keys
@@ -26,10 +27,6 @@ def some(count=3, name="step", parent=root):
     for number in range(count):
         recorder.end(recorder.start("step", name, actor=("node",), parent=parent, request=recorder.value("x" * 500)))
 """
-
-
-def codes(result: Any) -> set[str]:
-    return {finding.code for finding in result.findings}
 
 
 def named(evidence: Path) -> Counter[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from making import (
+    log_calls,
     log_complete,
     log_meaning,
     log_remembered,
@@ -26,6 +27,7 @@ def build() -> dict[str, Any]:
         log_structure.checkpoint_cases,
         log_meaning.session_cases,
         log_meaning.record_cases,
+        log_calls.call_cases,
         log_remembered.remembered_cases,
         log_statements.statement_cases,
         log_trust.trust_cases,

@@ -56,6 +56,7 @@ def _atheris(name: str, seconds: int) -> NoReturn:
     import atheris
 
     with atheris.instrument_imports(include=["counterfoil"]):
+        import dictionary
         import mutation
         import parsers
 
@@ -63,7 +64,7 @@ def _atheris(name: str, seconds: int) -> NoReturn:
     for number, seed in enumerate(parsers.SEEDS(name)):
         (folder / f"seed{number}").write_bytes(seed)
     words = folder.parent / f"{folder.name}.dict"
-    escaped = ("".join(f"\\x{byte:02x}" for byte in word.encode("utf-8")) for word in parsers.DICTIONARY)
+    escaped = ("".join(f"\\x{byte:02x}" for byte in word.encode("utf-8")) for word in dictionary.DICTIONARY)
     words.write_text("".join(f'"{word}"\n' for word in escaped))
     tried = 0
 

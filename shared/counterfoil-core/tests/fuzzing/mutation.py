@@ -6,7 +6,7 @@ import random
 from typing import Any
 
 import orjson
-from parsers import DICTIONARY
+from dictionary import DICTIONARY
 
 PIECES = (
     *(
