@@ -6,6 +6,7 @@ import contextlib
 import os
 import threading
 import time
+from collections.abc import Iterable
 from contextvars import ContextVar
 from types import TracebackType
 from typing import Any, Final
@@ -19,6 +20,7 @@ from counterfoil.peers import Peers
 from counterfoil.recorder import Recorder
 from counterfoil.settings import load
 from counterfoil.standing import Standing
+from counterfoil.writer import Writer
 
 __all__ = ["Accepted", "OpenLog", "open"]
 
@@ -54,6 +56,7 @@ class OpenLog:
         self._peers = Peers()
         self._standing = Standing(self.recorder)
         self._clock = threading.Lock()
+        self._keeping = threading.RLock()
         self._refused = (0.0, 0)
         self._last = 0
         self._pid = os.getpid()
@@ -74,6 +77,12 @@ class OpenLog:
         """What stands in this evidence."""
         self._forked()
         return self._standing
+
+    @property
+    def keeping(self) -> threading.RLock:
+        """Held while it is decided whether a receipt is kept: of two threads with one receipt only one does."""
+        self._forked()
+        return self._keeping
 
     @property
     def policy(self) -> trust.Policy | None:
@@ -115,6 +124,26 @@ class OpenLog:
             head = writer.last_checkpoint()
             self.standing.said(head)
             return self._last, head
+
+    def anchor(self) -> bool:
+        """See that the log has a checkpoint, so that what is signed from now on names the log it stands in.
+
+        Two logs of one identity never hold one and the same receipt by chance then. False when there is none on disk.
+        """
+        writer = self.recorder.open()
+        if writer.last_checkpoint() is None:
+            writer.checkpoint()
+            writer.flush()
+        return writer.last_checkpoint() is not None
+
+    def place(self, writer: Writer, chain: Iterable[Envelope]) -> bool:
+        """Append the handoffs that do not stand in this writer's log yet, the first one first; False on failure."""
+        for envelope in chain:
+            if not self.standing.placed(envelope.digest, writer.origin):
+                if not writer.entry(envelope.to_bytes()):
+                    return False
+                self.standing.add(statements.parse(envelope.payload), writer.origin)
+        return True
 
     def refusing(self, *, is_known: bool) -> bool:
         """Whether a refusal is written down: of messages that no known key signed only so many in a minute, so that
