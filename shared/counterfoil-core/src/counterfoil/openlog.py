@@ -14,7 +14,7 @@ from typing import Any, Final
 from counterfoil import records, statements, trust
 from counterfoil.authority import Grant
 from counterfoil.dsse import Envelope
-from counterfoil.errors import ConfigError
+from counterfoil.errors import ConfigError, CounterfoilError
 from counterfoil.nonces import Nonces
 from counterfoil.peers import Peers
 from counterfoil.recorder import Recorder
@@ -153,10 +153,21 @@ class OpenLog:
             return True
         with self._clock:
             began, count = self._refused
-            if time.monotonic() - began >= 60 or not count:
-                began, count = time.monotonic(), 0
-            self._refused = (began, count + 1)
-            return count < UNKNOWN_A_MINUTE
+            over = time.monotonic() - began >= 60
+            if over or not count:
+                self._refused = (time.monotonic(), 1)
+            else:
+                self._refused = (began, count + 1)
+        if over:
+            self._tell_refused(count)
+        return over or count < UNKNOWN_A_MINUTE
+
+    def _tell_refused(self, count: int) -> None:
+        """One record for the refusals of a minute that were not written down each; it costs no verdict anything."""
+        more = count - UNKNOWN_A_MINUTE
+        if more > 0:
+            content = {"name": "refused by no known key", "op": "custom", "phase": "point"}
+            self.recorder.open().entry(records.build(content, {"at": records.now(), "count": more}))
 
     @property
     def fingerprint(self) -> str:
@@ -174,6 +185,10 @@ class OpenLog:
 
     def close(self) -> None:
         """Write a last checkpoint and release the log."""
+        self._forked()
+        (_, count), self._refused = self._refused, (0.0, 0)
+        with contextlib.suppress(CounterfoilError):
+            self._tell_refused(count)
         self.recorder.close()
 
     def __enter__(self) -> OpenLog:

@@ -40,8 +40,8 @@ def has_hole(file: BinaryIO, start: int) -> bool:
     """Whether the chunk that begins at ``start``, and is not whole, lacks a block that never reached the disk.
 
     A disk writes whole blocks of 512 bytes. One that holds the end of what was synced before is written again: without
-    that it has zeros from there to its border. So bytes that are lost go from the chunk's first byte, or from a border, to
-    the next border; and they are bytes of this chunk, whose length is known where its header is not among them.
+    that it has zeros from there to its border. So bytes that are lost go from the chunk's first byte, or from a
+    border, to the next border; and they are bytes of this chunk, whose length is known where its header is there.
     """
     file.seek(start)
     found = segments.header(file.read(segments.CHUNK_HEADER.size))
