@@ -1,4 +1,4 @@
-"""Evidence that was moved as a whole and written on where it is now: nobody is accused, whatever stands where it was."""
+"""Evidence that was moved as a whole and written on where it is now: nobody is accused."""
 
 from __future__ import annotations
 
