@@ -299,4 +299,7 @@ def test_a_home_that_cannot_tell_which_policy_was_believed(
 
     monkeypatch.setattr(os, "open", refused)
     verdict, found = receiver.verdict(policy=receiver.policy)
-    assert (verdict, found) == ("cannot-tell", ["CF-KEYS-008", "CF-VERIFY-042"])  # by pins alone he is not known
+    assert (verdict, found) == (
+        "cannot-tell",
+        ["CF-KEYS-008", "CF-VERIFY-042"],
+    )  # by pins alone he is not known
