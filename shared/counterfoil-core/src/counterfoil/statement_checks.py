@@ -55,7 +55,7 @@ class StatementCheck:
         self._shared = shared
         self._lineage = Lineage()
         self._lists = ParentLists(stored, self._lineage)
-        self._payloads: dict[str, Reference] = {}
+        self._payloads: dict[str, tuple[Reference, bool]] = {}
         self._begun = False
         self._moulds = Moulds(mould_of)
 
@@ -228,7 +228,8 @@ class StatementCheck:
             ours and handoff.own is not None and handoff.own.origin == self.origin
         )
         if came:
-            self._payloads[digest] = payload
+            elsewhere = ours and handoff.own is not None
+            self._payloads[digest] = (payload, elsewhere)
         elif not self._stored.there(payload):
             self._say("CF-VERIFY-046", at, "the payload of a handoff is not in this log")
         if (handoff.proof == "recorded" and not self.is_blind) or ours:
@@ -263,6 +264,16 @@ class StatementCheck:
         ours = self.identity is not None and receipt.sender.key == self.identity.keyid
         if ours:
             self._own(receipt, at, "a receipt")
+        log = self.origin.rpartition("/")[2]
+        if receipt.status == "refused" and receipt.nonce is not None and ours:
+            if self._shared.acceptances.withdraw(log, receipt):
+                self._say(
+                    "CF-VERIFY-049",
+                    at,
+                    "an acceptance was taken back: another process accepted as well, or nobody could tell",
+                    verdict="incomplete",
+                    hint="let all processes of one identity use one COUNTERFOIL_HOME",
+                )
         if receipt.status != "accepted":
             return
         taken = (bytes.fromhex(receipt.sender.key), bytes.fromhex(receipt.handoff))
@@ -271,10 +282,15 @@ class StatementCheck:
         elif taken in self._accepted:
             self._say("CF-VERIFY-048", at, "a handoff was accepted twice")
         elif ours:
-            self._shared.acceptances.note(self.origin.rpartition("/")[2], receipt, digest)
+            self._shared.acceptances.note(log, receipt, digest)
         self._accepted.add(taken)
-        payload = self._payloads.pop(receipt.handoff, None)
-        if payload is not None and not self._stored.there(payload):
+        payload, elsewhere = self._payloads.get(receipt.handoff, (None, False))
+        # What this identity sealed in another log has its payload there, also when its receipt came back to this one.
+        here = ours and (receipt.own is None or receipt.own.origin == self.origin)
+        if payload is None or (elsewhere and not here):
+            return
+        del self._payloads[receipt.handoff]
+        if not self._stored.there(payload):
             self._say("CF-VERIFY-046", at, "the payload of a handoff is not in this log")
 
 
