@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from making import bundles, formats
-from making.bundle_cuts import ASKED, Lines, cuts, granted, payload_of, two_logs, whole
+from making.bundle_cuts import ASKED, Lines, cuts, granted, payload_of, spelled, two_logs, whole
 from making.bundles import gap, gap_sizes, head, lines, reached, section
 from making.cases import begun, ending, run
 from making.formats import b64, jcs, sha256
@@ -264,6 +264,11 @@ def _content(log: Log, small: Lines) -> Iterator[Case]:
     log.blobs[sha256(b"free")] = b"free"
     blobs = reached(log, range(3)) | {sha256(b"free"): b"free"}
     yield fault("a blob that nothing cites", "CF-BUNDLE-021", lines(ASKED, [section(log, range(3))], blobs))
+    other = spelled(formats.TEXT)
+    shown = (0, 3, 4)
+    blobs = reached(other, shown) | {sha256(b"Secret."): b"Secret."}
+    pulled = lines(ASKED, [section(other, shown)], blobs)
+    yield fault("a blob that nothing but a text cites", "CF-BUNDLE-021", pulled)
     nothing = lines(ASKED, [section(log, range(3))], reached(log, range(3)), absent=["0" * 64])
     yield fault("an absent digest that nothing cites", "CF-BUNDLE-021", nothing, "line 9")
     unnamed = lines(ASKED, [section(log, range(3))], reached(log, range(3)), keys=[PEER])

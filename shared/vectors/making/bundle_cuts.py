@@ -132,6 +132,20 @@ def interleaved() -> Log:
     return log
 
 
+def spelled(media: str) -> Log:
+    """A run whose request, cited under a media type, spells a reference of bytes that another run stored."""
+    log = begun()
+    log.start(
+        "invoke_workflow", "other", RUN2, context={"run": RUN2}, content={"request": log.value("Secret.")}
+    )
+    log.end("invoke_workflow", "other", RUN2, context={"run": RUN2})
+    text = log.blob(jcs({"v": {"$ref": log.value("Secret.")}}))
+    log.start("invoke_workflow", "team", RUN, content={"request": {**text, "media": media}})
+    log.end("invoke_workflow", "team", RUN, content={"totals": {"ended": 1, "started": 1}})
+    log.checkpoint()
+    return log
+
+
 def pieces() -> Log:
     """Blobs that need more lines than one: a text with characters of two bytes, bytes, and an empty text."""
     log = begun()
@@ -202,6 +216,10 @@ def cuts() -> Iterator[Cut]:
         verdict="incomplete",
         findings=["CF-BUNDLE-023"],
     )
+    for media in (formats.TEXT, "application/json"):
+        log = spelled(media)
+        found = whole(log, (0, 3, 4), (0, 3, 4))
+        yield Cut(f"a reference that {media} spells", log.evidence(), ASKED, found)
     log = pieces()
     yield Cut("blobs of more lines than one", log.evidence(), ASKED, whole(log, (0, 1, 2), (0, 1, 2)))
     log, _, handed = granted()

@@ -10,7 +10,7 @@ from making import formats
 from making.cases import Case, begun, broken, ending
 from making.formats import Key, jcs, sha256
 from making.log_complete import received
-from making.logs import ACTOR, IDENTITY, OTHER, RUN, STRANGER, Log
+from making.logs import ACTOR, IDENTITY, OTHER, PEER, RUN, STRANGER, Log
 
 
 def handoff(
@@ -79,6 +79,23 @@ def statement_cases() -> Iterator[Case]:
     yield Case(
         "a peer pinned by fingerprint, no key carried", alone, "cannot-tell", ["CF-VERIFY-042"], keyring
     )
+
+    for first in (True, False):
+        log = begun()
+        received(log, carry=first)
+        received(log, carry=not first, nonce="6" * 32)
+        name = f"a peer pinned by fingerprint, its key carried {'before' if first else 'later'} and not now"
+        yield Case(name, ending(log).evidence(), "cannot-tell", ["CF-VERIFY-042"], keyring)
+    for peers in (begun(Log("0" * 15 + "1", PEER)), begun(Log("f" * 16, PEER))):
+        log = begun()
+        received(log, carry=False)
+        yield Case(
+            f"a peer pinned by fingerprint, whose log {peers.name} has its key",
+            ending(log).evidence(ending(peers)),
+            "cannot-tell",
+            ["CF-VERIFY-042"],
+            keyring,
+        )
 
     log = begun()
     received(log, by=STRANGER)

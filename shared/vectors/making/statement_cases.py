@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from typing import Any, Final
 
 from making import formats, trust_cases
@@ -239,7 +240,30 @@ def refused_statements() -> list[dict[str, Any]]:
             "CF-STMT-005",
         ),
     ]
+    for kind, subject, predicate in (
+        ("handoff", SUBJECT, HANDOFF),
+        ("receipt", RECEIVED, RECEIPT),
+        ("binding", BOUND, BINDING),
+    ):
+        for what, wrong in _other_subjects(subject):
+            listed.append((f"a {kind} whose subject is {what}", made(predicate, wrong, kind), "CF-STMT-005"))
     return [{"code": code, "name": name, "payload": payload.decode()} for name, payload, code in listed]
+
+
+def _other_subjects(subject: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    """What is not the subject of a statement, by what is wrong with it."""
+    name, digest = subject["name"], subject["digest"]
+    for other in (f"{name}s", name.upper(), "anything", "", 1, True, [name], {}):
+        yield f"named {jcs(other).decode()}", {**subject, "name": other}
+    yield "without a name", {"digest": digest}
+    yield "without a digest", {"name": name}
+    yield "of one member more", {**subject, "uri": "x"}
+    yield "of another digest", {**subject, "digest": dict.fromkeys(digest, sha256(b"other"))}
+    yield "of a digest more", {**subject, "digest": {**digest, "sha1": "0" * 40}}
+    for other in (1, "x", [], {}):
+        yield f"of the digest {jcs(other).decode()}", {**subject, "digest": other}
+    for other in (1, "x", [], {}):
+        yield jcs(other).decode(), other
 
 
 def envelopes() -> list[dict[str, Any]]:

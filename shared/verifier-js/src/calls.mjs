@@ -9,7 +9,7 @@ export class Calls {
     this.open = new Set();
     /** @type {Set<string>} those of which that was said: it is said once a call */
     this.told = new Set();
-    /** @type {Map<any, {started: number, ended: number}>} by run, since its last totals */
+    /** @type {Map<string, {started: number, ended: number}>} by run, since its last totals */
     this.tallies = new Map();
     /** @type {Set<string>} */
     this.runs = new Set();
@@ -22,7 +22,7 @@ export class Calls {
     if (typeof run === "string") this.runs.add(run);
     if (typeof call !== "string") return;
     if (phase === "start") {
-      this.tally(run).started += 1;
+      if (typeof run === "string") this.tally(run).started += 1;
       this.open.add(call);
       if (call === run) this.judge.counts.runs += 1;
       return;
@@ -30,6 +30,7 @@ export class Calls {
     if (phase !== "end" || context.late === true) return;
     if (!this.open.delete(call))
       this.judge.find("CF-VERIFY-022", "a call ended that never started in this log");
+    if (typeof run !== "string") return; // a call all the same, and counted for no run
     const tally = this.tally(run);
     tally.ended += 1;
     if (!isObject(totals)) return;

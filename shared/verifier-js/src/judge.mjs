@@ -12,6 +12,7 @@ import { failedRule } from "./rules.mjs";
 import { isParent, parseParentSet, parseStatement } from "./statements.mjs";
 import { Calls } from "./calls.mjs";
 import { Citations } from "./citations.mjs";
+import { pushAll } from "./push.mjs";
 
 /**
  * What a judge is told about the log it judges.
@@ -24,6 +25,7 @@ import { Citations } from "./citations.mjs";
 
 const MOST_LIST = 64 * 1024 * 1024;
 const MOST_RECORD = 32 * 1024;
+const MOST_TAINTS = 16;
 
 export class Judge {
   /** @param {Surroundings} surroundings */
@@ -59,6 +61,8 @@ export class Judge {
     this.acceptances = new Map();
     /** @type {Map<number, string>} valid checkpoints so far: size, root */
     this.checkpoints = new Map();
+    /** @type {Map<string, {number: number, taints: Set<string>}>} lists of parents, by digest and size */
+    this.lists = new Map();
     this.where = name;
     this.promised = false;
   }
@@ -128,7 +132,7 @@ export class Judge {
         if (told.has(name) || (isReference(value) && this.blobs.there(value))) continue;
         told.add(name);
         this.find("CF-VERIFY-010", "stored bytes that an entry cites are missing");
-      } else if (typeof value === "object" && value !== null) open.push(...Object.values(value));
+      } else if (typeof value === "object" && value !== null) pushAll(open, Object.values(value));
     }
   }
 
@@ -325,8 +329,7 @@ export class Judge {
   }
 
   taint({ parents, parentSet, taint = [] }) {
-    const digests = [...parents, ...(this.parentSet(parentSet) ?? [])].map(({ digest }) => digest);
-    const foreign = digests.flatMap((digest) => this.grants.get(digest)?.taint ?? []);
+    const foreign = [...this.taintsOf(parents), ...this.parentSet(parentSet).taints];
     if (!foreign.every((one) => taint.includes(one)))
       this.find("CF-TRUST-041", "a handoff drops a taint of what it follows from");
   }
@@ -342,16 +345,36 @@ export class Judge {
       if (!this.before.has(digest))
         this.find("CF-VERIFY-045", "a handoff cites a parent that is not in this log");
     if (parentSet === undefined) return;
-    const all = this.parentSet(parentSet);
-    if (all === null || all.length !== parentSet.count || !all.every(({ digest }) => this.before.has(digest)))
+    if (this.parentSet(parentSet).number !== parentSet.count)
       this.find("CF-VERIFY-045", "a handoff cites a list of parents that is not, or not whole, in this log");
   }
 
-  /** The parents of a `parentSet`, or null where they are not there, or malformed. */
+  /** Taints of parents; of more than a handoff can have, one more than that. */
+  taintsOf(parents) {
+    const found = new Set();
+    for (const { digest } of parents) {
+      for (const one of this.grants.get(digest)?.taint ?? []) found.add(one);
+      if (found.size > MOST_TAINTS) break;
+    }
+    return found;
+  }
+
+  /**
+   * How many parents the list holds that a `parentSet` names (0 where it is none, or not all are there), and their
+   * taints. Each list is looked into once: many handoffs may name one that is long.
+   */
   parentSet(given) {
-    const bytes =
-      given === undefined ? null : this.list({ media: VALUE, sha256: given.sha256, size: given.size });
-    return bytes === null ? null : attempt(() => parseParentSet(bytes)).value;
+    if (given === undefined) return { number: 0, taints: new Set() };
+    const name = `${given.sha256} ${given.size}`;
+    if (!this.lists.has(name)) this.lists.set(name, this.readParents(given));
+    return this.lists.get(name);
+  }
+
+  readParents({ sha256, size }) {
+    const bytes = this.list({ media: VALUE, sha256, size });
+    const parents = (bytes === null ? null : attempt(() => parseParentSet(bytes)).value) ?? [];
+    const whole = parents.every(({ digest }) => this.before.has(digest));
+    return { number: whole ? parents.length : 0, taints: this.taintsOf(parents) };
   }
 
   receipt(predicate, digest) {

@@ -19,8 +19,8 @@ const name = text(1024);
 const relation = oneOf("control", "data", "call", "return");
 const head = object({ origin: name, root: hex64, size: count(1) });
 const parent = object({ digest: hex64, rel: relation });
-/** Whether a value is a Parent. @type {import("./schema.mjs").Shape} */
-export const isParent = parent;
+/** Whether a value is a parent of a record: of any relation. @type {import("./schema.mjs").Shape} */
+export const isParent = object({ digest: hex64, rel: text(Infinity) });
 const sender = object({ actor: name, key: hex64 });
 
 /** What a later writer says more: passed over. */

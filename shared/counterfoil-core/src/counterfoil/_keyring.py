@@ -1,8 +1,8 @@
 """Whom this user trusts: the own identity and the pinned keys of others.
 
-Evidence carries public keys, people exchange fingerprints. A pin is therefore a fingerprint; it turns into a
-key once SPKI bytes with that hash are seen (``Keyring.resolve``). Nothing found in evidence becomes a pin by
-itself.
+Evidence carries public keys, people exchange fingerprints. A pin is therefore a fingerprint; it is a
+key where SPKI bytes with that hash stand beside what is verified (``Keyring.resolve``). Nothing found in evidence
+becomes a pin by itself.
 """
 
 from __future__ import annotations
@@ -97,13 +97,13 @@ class Keyring:
         return keyid in self._pins
 
     def get(self, keyid: str) -> PublicKey | None:
-        """The pinned key, or None when it is not pinned or only its fingerprint is known so far."""
+        """The pinned key, or None when it is not pinned or only its fingerprint is."""
         return self._known.get(keyid)
 
     def resolve(self, keyid: str, spki: bytes) -> PublicKey | None:
         """The pinned key whose SPKI was found in evidence, or None when not pinned or the hash differs.
 
-        From then on ``get`` of this object knows it as well; nothing is saved.
+        Nothing is remembered: what is said of a statement must not depend on what was read before it.
 
         Raises:
             KeyringError: CF-KEYS-030: the pinned key is not an Ed25519 key.
@@ -116,9 +116,7 @@ class Keyring:
             return known if known.spki == spki else None
         if not _hash_fits(keyid, spki):
             return None
-        key = PublicKey.from_spki(spki)
-        self._known[keyid] = key
-        return key
+        return PublicKey.from_spki(spki)
 
     def entries(self) -> list[Pin]:
         """All pins, by fingerprint."""
@@ -196,9 +194,7 @@ class Keyring:
         else:
             data = _read_given(path)
         pins = {} if data is None else _parse(path, data)
-        # Keys resolved before stay known only while they are pinned: another process may have unpinned them.
-        self._known = {keyid: key for keyid, key in self._known.items() if keyid in pins}
-        self._pins = {}
+        self._pins, self._known = {}, {}
         for pin in pins.values():
             self._put(pin)
 

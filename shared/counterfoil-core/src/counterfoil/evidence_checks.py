@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
-from counterfoil import keys, notes
+from counterfoil import keys
 from counterfoil.choosing import moved_with
-from counterfoil.errors import CounterfoilError
+from counterfoil.citations import Cited
 from counterfoil.findings import Finding
 from counterfoil.stores import FolderStore
 
-__all__ = ["UNREAD", "Outcome", "absent", "cited", "copied", "foreign", "is_citation", "is_list_of_citations"]
+__all__ = ["UNREAD", "Outcome", "absent", "cited", "copied", "foreign"]
 
 
 UNREAD: Final = {
@@ -28,13 +28,13 @@ class Outcome(NamedTuple):
     name: str
     origin: str
     checkpoints: dict[int, str]
-    seen: list[tuple[str, bytes]]
+    seen: list[Cited]
     blind: bool = False
 
 
 def cited(one: Outcome, everything: Mapping[str, Outcome], *, partial: bool) -> Iterator[Finding]:
     """Findings about other logs whose last checkpoint a session of this log cites."""
-    for name, note in one.seen:
+    for name, _, told in one.seen:
         if name not in everything:
             if not partial:
                 yield Finding(
@@ -44,14 +44,13 @@ def cited(one: Outcome, everything: Mapping[str, Outcome], *, partial: bool) -> 
                     "restore it from a copy",
                 )
             continue
-        try:
-            checkpoint = notes.in_one_form(notes.Note.parse(note))
-        except CounterfoilError as exc:
-            yield Finding(exc.code, name, exc.message, "the citing log was not written by Counterfoil")
+        if len(told) == 2:
+            yield Finding(told[0], name, told[1], "the citing log was not written by Counterfoil")
             continue
         if everything[name].blind:
             continue
-        if everything[name].checkpoints.get(checkpoint.size) != checkpoint.root.hex():
+        _, size, root = told
+        if everything[name].checkpoints.get(size) != root:
             yield Finding(
                 "CF-VERIFY-005",
                 name,
@@ -114,13 +113,3 @@ def absent(
                 f"a log that was written here ({entries}) is gone",
                 f"restore it from a copy; if you deleted it on purpose: counterfoil keys forget {name}",
             )
-
-
-def is_list_of_citations(listed: object) -> bool:
-    """Whether a list of other logs' checkpoints that stands apart can be read as one."""
-    return type(listed) is list and all(map(is_citation, listed))
-
-
-def is_citation(one: Any) -> bool:
-    """Whether a member of such a list can be read."""
-    return type(one) is dict and type(one.get("log")) is str

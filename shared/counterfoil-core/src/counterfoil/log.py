@@ -9,7 +9,17 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from counterfoil import canonical, records, segments, tree
-from counterfoil.entries import ZERO, BlobSeen, CheckpointSeen, Entry, Event, Problem, entry_bytes, read_entry
+from counterfoil.entries import (
+    ZERO,
+    BlobSeen,
+    CheckpointSeen,
+    Entry,
+    Event,
+    Problem,
+    entry_bytes,
+    read_entry,
+    same,
+)
 from counterfoil.errors import CounterfoilError, LogError
 from counterfoil.scanning import MEMBERS, SegmentScan, State
 from counterfoil.stores import FolderStore
@@ -162,14 +172,13 @@ class LogScan(SegmentScan):
 
     def _resume(self, opening: Entry) -> bool:
         """Take index, previous digest and tree from a segment's first entry, which a checkpoint must cover later."""
-        state = opening.body["context"].get("tree") if records.is_record(opening.body) else None
+        told: Any = opening.body["context"].get("tree") if records.is_record(opening.body) else None
         try:
-            assert isinstance(state, dict)
-            assert type(state["size"]) is int
-            self.tree = tree.Tree.from_peaks(state["size"], [bytes.fromhex(peak) for peak in state["peaks"]])
-        except (AssertionError, KeyError, TypeError, ValueError, CounterfoilError):
-            return False
-        if type(state["size"]) is not int:  # what is told is compared with this later, and must not be itself
+            # Compared with types: another size with as many peaks would give every later checkpoint another root.
+            if not same(told["size"], opening.index):
+                return False
+            self.tree = tree.Tree.from_peaks(told["size"], [bytes.fromhex(peak) for peak in told["peaks"]])
+        except (KeyError, TypeError, ValueError, CounterfoilError):
             return False
         self.index = opening.index
         where = self.store.segment_name(self.log, opening.segment)

@@ -19,6 +19,7 @@ __all__ = [
     "Depth",
     "Ext",
     "Handoff",
+    "HandoffSubject",
     "Head",
     "Hex64",
     "NamedSubject",
@@ -91,6 +92,12 @@ class NamedSubject(Strict):
 
     name: Text
     digest: PlainDigest
+
+
+class HandoffSubject(NamedSubject):
+    """The handoff that a receipt is about."""
+
+    name: Literal["handoff"]
 
 
 class Parent(Strict):

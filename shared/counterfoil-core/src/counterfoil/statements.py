@@ -22,6 +22,7 @@ from counterfoil.predicates import (
     Authority,
     Binding,
     Handoff,
+    HandoffSubject,
     Head,
     NamedSubject,
     Parent,
@@ -73,7 +74,7 @@ S = TypeVar("S", bound=Strict)
 
 _PREDICATES: Final[dict[str, tuple[type[Strict], type[Strict]]]] = {
     HANDOFF: (Handoff, PayloadSubject),
-    RECEIPT: (Receipt, NamedSubject),
+    RECEIPT: (Receipt, HandoffSubject),
     BINDING: (Binding, NamedSubject),
 }
 

@@ -20,6 +20,8 @@ __all__ = ["Acceptances", "Heads", "Lineage", "Said", "Shared", "judge"]
 Said = tuple[str, str, Verdict, str]
 """Code, message, verdict and hint of a finding."""
 
+_TAINTS_MAX: Final = 16
+"""Taints of one handoff."""
 _REVOKED: Final = "ask its owner what else that key signed"
 _UNPROVEN: Final = "a time stamp or cosignature from outside would show that it is older"
 
@@ -58,20 +60,29 @@ class Lineage:
         if handoff.taint:
             self._taints[bytes.fromhex(statement.digest)] = tuple(handoff.taint)
 
-    def check(self, handoff: statements.Handoff, parents: Iterable[statements.Parent]) -> Iterator[Said]:
-        """Whether a handoff gives no more than it was given, and hides no taint of these parents."""
+    def taints(self, parents: Iterable[str]) -> frozenset[str]:
+        """Taints of these parents; of more than a handoff can have, one more than that."""
+        found: set[str] = set()
+        for digest in parents if self._taints else ():
+            found.update(self._taints.get(bytes.fromhex(digest), ()))
+            if len(found) > _TAINTS_MAX:
+                break
+        return frozenset(found)
+
+    def check(self, handoff: statements.Handoff, taints: frozenset[str]) -> Iterator[Said]:
+        """Whether a handoff gives no more than it was given, and hides none of its parents' taints."""
         if handoff.authority is not None and handoff.authority.grant is not None:
             why = why_not(handoff, self._grants.get(bytes.fromhex(handoff.authority.grant)))
             if why is not None:
                 message = f"a handoff gives authority that its sender does not have: {why}"
                 yield "CF-TRUST-040", message, "broken", "do not act on it"
-        if self._taints:
-            own = set(handoff.taint or ())
-            for parent in parents:
-                if not own.issuperset(self._taints.get(bytes.fromhex(parent.digest), ())):
-                    message = "a handoff drops a taint of what it follows from"
-                    yield "CF-TRUST-041", message, "broken", "do not rely on it"
-                    return
+        if not taints.issubset(handoff.taint or ()):
+            yield (
+                "CF-TRUST-041",
+                "a handoff drops a taint of what it follows from",
+                "broken",
+                "do not rely on it",
+            )
 
 
 @dataclass(slots=True)

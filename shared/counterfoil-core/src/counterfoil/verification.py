@@ -212,15 +212,13 @@ def _judged(
     watch = getattr(store, "read_elsewhere", None)
     proven = Proven(shared.check)
     shared.check = proven.check
-    with SideBySide(store, names, jobs=jobs) as ahead:
+    with SideBySide(store, names, jobs=jobs, told=watch) as ahead:
         for name in names:
             check = LogCheck(store, name, judging.ring, heads, own=own, shared=shared)
             for step, part in ahead.parts(name):
                 if part is None or not judge_part(check, part, proven):
                     for event in check.scan.read(step):
                         check.take(event)
-                elif watch is not None:
-                    watch(part.state.good)
                 del part  # before the next one is unpacked
                 if check.scan.broken:
                     ahead.skip(name)

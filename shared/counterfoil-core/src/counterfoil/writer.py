@@ -21,6 +21,7 @@ from counterfoil.appending import BLOB, ENTRY, Appender, Opening, Sealed
 from counterfoil.choosing import unlock
 from counterfoil.entries import MAX_ENTRY
 from counterfoil.errors import LogError
+from counterfoil.packing import Item, entries_in, size_of
 from counterfoil.stores import FolderStore
 
 __all__ = ["Sealed", "Writer"]
@@ -29,7 +30,7 @@ WINDOW: Final = 0.005
 GROUP: Final = 1024
 """Entries of a group at most: a group waits for the disk once, and who waits for the disk waits for a group."""
 EVERY: Final = 256
-PART: Final = 4 << 20
+PART: Final = 8 << 20
 """Bytes that are written and synced at once; less after a failure, and where the disk has little room left."""
 PART_MIN: Final = 16 << 10
 DELAY: Final = 1.0
@@ -56,10 +57,9 @@ class Writer(Appender):
     ) -> None:
         super().__init__(store, identity, opening=opening, sealed=sealed)
         self.lost = 0
-        self._queue: queue.SimpleQueue[tuple[Any, ...]] = queue.SimpleQueue()
+        self._queue: queue.SimpleQueue[Item] = queue.SimpleQueue()
         self._queued: set[str] = set()
         self._urgent = threading.Event()
-        self._items: list[tuple[Any, ...]] = []
         self._waiters: list[_Waiter] = []
         self._taken = 0
         self._untaken = self._told = 0
@@ -139,7 +139,7 @@ class Writer(Appender):
         """{origin, size, root} of the last checkpoint on disk, for statements that cite it."""
         return self._head
 
-    def _put(self, item: tuple[Any, ...], size: int, *, fits: bool = True) -> bool:
+    def _put(self, item: Item, size: int, *, fits: bool = True) -> bool:
         with self._gate:
             pending = self._taken - self._written
             if self._closed or not fits or pending > PENDING_MAX * (1 if self.error is not None else 4):
@@ -177,6 +177,8 @@ class Writer(Appender):
             )
         finally:
             self._closed = True
+            with contextlib.suppress(Exception):
+                self._settle()
             self._drain()
             self._answer(ok=False)
             self.ended = not self._asked
@@ -209,9 +211,13 @@ class Writer(Appender):
             if closing and (self._session_done or self._items):
                 self._tell_end()
             due = uncovered_since is not None and time.monotonic() >= uncovered_since + DELAY
-            entries = sum(item[0] == ENTRY for item in self._items)
-            full = self._index + entries - self._covered >= EVERY or self._offset >= appending.SEGMENT_SIZE
-            ok = self._write_out(checkpoint=owed or due or closing or full, closing=closing)
+            full = (
+                self._index + entries_in(self._items) - self._covered >= EVERY
+                or self._offset >= appending.SEGMENT_SIZE
+            )
+            # Where nobody waits and a whole group is there, it is made while the disk is busy with this one.
+            ahead = not (owed or closing or self._waiters or self.gone) and self._queue.qsize() >= GROUP
+            ok = self._write_out(checkpoint=owed or due or closing or full, closing=closing, ahead=ahead)
             if self._unkept is not None and (
                 owed or due or closing or self.gone or time.monotonic() >= self._kept + KEEP
             ):
@@ -227,18 +233,21 @@ class Writer(Appender):
                 retry_at = time.monotonic() + RETRY
             self._answer(ok=ok)
 
-    def _write_out(self, *, checkpoint: bool, closing: bool) -> bool:
-        """Write what is there in parts, each a group of its own: a disk with little room takes as much as fits."""
+    def _write_out(self, *, checkpoint: bool, closing: bool, ahead: bool) -> bool:
+        """Write what is there in parts, each a group of its own: a disk with little room takes as much as fits.
+
+        With ``ahead`` the last of them may still be on its way to the disk.
+        """
         while True:
             part = self._next_part()
             last = len(part) == len(self._items)
-            if self._commit(part, checkpoint=checkpoint and last):
+            if self._commit(part, checkpoint=checkpoint and last, ahead=ahead or not last):
                 del self._items[: len(part)]
                 if last:
                     self._part = PART
                     return True
                 continue
-            self._part = min(self._part, max(sum(len(item[-1]) for item in part) // 2, 1))
+            self._part = min(self._part, max(size_of(part) // 2, 1))
             if self.gone or not closing:
                 return False
             if len(part) <= 1:
@@ -246,14 +255,15 @@ class Writer(Appender):
                 self._commit([], checkpoint=True)
                 return False
 
-    def _next_part(self) -> list[tuple[Any, ...]]:
+    def _next_part(self) -> list[Item]:
         room = self.store.room() if self._items else None
         limit = self._part if room is None else min(self._part, max(room - 4 * PART_MIN, PART_MIN))
-        size = 0
-        for number, item in enumerate(self._items):
-            size += len(item[-1])
-            if size > limit and number:
-                return self._items[:number]
+        if size_of(self._items) > limit:
+            size = 0
+            for number, item in enumerate(self._items):
+                size += len(item[-1])
+                if size > limit and number:
+                    return self._items[:number]
         return self._items[:]
 
     def _tell_losses(self) -> None:
@@ -293,7 +303,7 @@ class Writer(Appender):
             waiter.done(ok=ok)
         self._waiters.clear()
 
-    def _gather(self, item: tuple[Any, ...]) -> tuple[bool, bool]:
+    def _gather(self, item: Item) -> tuple[bool, bool]:
         """Take what is queued, bounded by count; returns (closing, checkpoint wanted)."""
         wanted, count = False, 0
         while True:

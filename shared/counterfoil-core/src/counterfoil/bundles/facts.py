@@ -20,6 +20,7 @@ __all__ = [
     "SAID",
     "CitedHead",
     "Facts",
+    "Looked",
     "facts_of",
     "heads_of",
     "lists_in",
@@ -131,12 +132,27 @@ def lists_in(found: Facts, read: Read) -> Iterator[Cited]:
         return
 
 
-def references_of(entry: Entry, read: Read) -> Iterator[Reference]:
+class Looked:
+    """The sessions' lists that one pass over a log looked into: each is once, for many may cite one that is long."""
+
+    __slots__ = ("_lists",)
+
+    def __init__(self) -> None:
+        self._lists: set[Reference] = set()
+
+    def first(self, listed: Reference) -> bool:
+        """Whether this is the first time."""
+        new = listed not in self._lists
+        self._lists.add(listed)
+        return new
+
+
+def references_of(entry: Entry, read: Read, looked: Looked) -> Iterator[Reference]:
     """What an entry references in its log."""
     if records.is_record(entry.body):
         yield from references_in(entry.body)
         if entry.op == "session":
-            yield from (note for apart, _, note in _seen(entry, read) if apart)
+            yield from (note for apart, _, note in _seen(entry, read, looked) if apart)
         return
     predicate = _predicate(entry)
     if isinstance(predicate, statements.Handoff):
@@ -145,11 +161,11 @@ def references_of(entry: Entry, read: Read) -> Iterator[Reference]:
             yield _list_of(predicate.parentSet)
 
 
-def heads_of(entry: Entry, read: Read) -> Iterator[CitedHead]:
+def heads_of(entry: Entry, read: Read, looked: Looked) -> Iterator[CitedHead]:
     """The checkpoints that an entry cites, of whichever log."""
     if records.is_record(entry.body):
         if entry.op == "session":
-            for _, _, note in _seen(entry, read):
+            for _, _, note in _seen(entry, read, looked):
                 try:
                     checkpoint = notes.in_one_form(notes.Note.parse(read(note)))
                 except CounterfoilError:
@@ -174,12 +190,14 @@ def signers_of(entry: Entry) -> list[str]:
         return []
 
 
-def _seen(entry: Entry, read: Read) -> Iterator[tuple[bool, str, Reference]]:
+def _seen(entry: Entry, read: Read, looked: Looked) -> Iterator[tuple[bool, str, Reference]]:
     """(whether the list stands apart, log, its note) of the other logs that a session cites."""
     listed = entry.body["context"].get("seen")
     apart = is_reference(listed)
     if apart:
         reference = Reference.from_dict(listed)
+        if not looked.first(reference):
+            return
         try:
             listed = canonical.loads(read(reference) if reference.size <= MAX_LIST else b"")
         except CounterfoilError:

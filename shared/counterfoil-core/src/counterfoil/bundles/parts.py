@@ -167,15 +167,23 @@ class BlobGraph:
         return self._whole[first[0], first[2]]
 
     def reach(self, first: Iterable[Part]) -> set[bytes]:
-        """Digests of the blobs that are reached from references; what is not there ends the way."""
+        """Digests of the blobs that are reached from references; what is not there ends the way.
+
+        Only what is cited as a value or a fold, and is one, has parts: no text is followed, whatever it spells.
+        """
         stack = [(digest, form) for digest, _, form in first]
         seen: set[tuple[bytes, int]] = set()
         while stack:
-            one = stack.pop()
-            if one in seen or one[0] not in self.blobs:
+            digest, form = one = stack.pop()
+            held = self.blobs.get(digest)
+            if one in seen or held is None:
                 continue
             seen.add(one)
-            stack += [(digest, form) for digest, _, form in self._parts(*one) or self.blobs[one[0]].parts]
+            if held.shape is None or form not in (AS_VALUE, AS_FOLD):
+                continue
+            stack += [(part, cited) for part, _, cited in held.parts]
+            if form == AS_FOLD and held.shape.parent is not None:
+                stack.append((held.shape.parent.digest, AS_FOLD))
         return {digest for digest, _ in seen}
 
     def _fits(self, part: Part) -> bool:
