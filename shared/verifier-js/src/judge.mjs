@@ -9,7 +9,7 @@ import { headsOf, narrows } from "./authority.mjs";
 import { PublicKey } from "./keys.mjs";
 import { VALUE, isReference, looksLikeReference } from "./references.mjs";
 import { failedRule } from "./rules.mjs";
-import { isParent, parseParentSet, parseStatement } from "./statements.mjs";
+import { isParent, parseParentSet, parseStatement, runOf } from "./statements.mjs";
 import { Calls } from "./calls.mjs";
 import { Citations } from "./citations.mjs";
 import { pushAll } from "./push.mjs";
@@ -233,6 +233,8 @@ export class Judge {
       this.statements.set(statement.digest, statement.kind);
       this.before.add(statement.digest);
       this.keep(statement);
+      const run = runOf(statement, this.origin);
+      if (run !== null) this.calls.runs.add(run);
     }
   }
 

@@ -154,7 +154,8 @@ export class LogCheck {
   }
 }
 
-function isStored({ offset, segment, sha256, alone, body }) {
+/** Whether `stored` says what was there. */
+export function isStored({ offset, segment, sha256, alone, body }) {
   const { content, context } = body;
   const members =
     Object.keys(content).length === 4 && content.offset === offset && content.segment === segment;

@@ -290,10 +290,10 @@ class LogCheck:
         """The head this machine remembers; elsewhere only a checkpoint held by somebody else shows a cut tail."""
         if self.statements.is_blind or self.scan.unread:
             return  # what could not be read accuses nobody
-        head = self._heads.get(self.statements.origin) if self.statements.origin else self._by_name()
+        named = self._by_name()
+        head = self._heads.get(self.statements.origin) if self.statements.origin else next(iter(named), None)
         if head is None:
-            there = self._by_name()
-            if there is not None and there.evidence in self._store.names:
+            if any(one.evidence in self._store.names for one in named):
                 self.say("CF-VERIFY-053", self.name, "another log stood here by this name, of another key")
             elif self.statements.origin and not self.findings.has() and self.counts["tail"] == 0:
                 self.notes.add(
@@ -316,9 +316,8 @@ class LogCheck:
         elif self.checkpoints.get(head.size) != head.root and not self.findings.has("broken"):
             self.say("CF-VERIFY-053", self.name, "the log is not the one this machine remembers")
 
-    def _by_name(self) -> keys.Head | None:
-        found = [head for origin, head in self._heads.items() if origin.endswith(f"/{self.name}")]
-        return found[0] if found else None
+    def _by_name(self) -> list[keys.Head]:
+        return [head for origin, head in self._heads.items() if origin.endswith(f"/{self.name}")]
 
     def say(
         self, code: str, where: str, message: str, *, verdict: Verdict = "broken", hint: str = ""
