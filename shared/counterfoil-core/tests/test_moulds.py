@@ -212,8 +212,8 @@ def test_a_payload_that_fits_a_mould_is_a_statement_and_says_what_the_groups_say
     )
     assert [one.digest for one in handoff.parents] == [found[at].decode() for at in mould.parents]
     assert handoff.own is not None
-    assert (handoff.own.root, handoff.own.size) == (found[mould.own[0]].decode(), int(found[mould.own[1]]))
-    assert handoff.own.origin == mould.origin
+    own = [found[at].decode() for at in mould.own]
+    assert own == [handoff.own.origin, handoff.own.root, str(handoff.own.size)]
 
 
 @pytest.mark.parametrize(

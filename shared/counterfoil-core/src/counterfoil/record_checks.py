@@ -15,7 +15,7 @@ from counterfoil import records
 from counterfoil.before import Before, NotAlone
 from counterfoil.digest import is_reference, looks_like_reference
 from counterfoil.entries import OPENERS, OWN, Entry, place, same
-from counterfoil.moulds import NATURAL, REFERENCE, TEXT, Groups, Moulds, NoMould, Path, compiled, hex64, spell
+from counterfoil.moulds import NATURAL, REFERENCE, TEXT, Groups, Known, NoMould, Path, compiled, hex64, spell
 from counterfoil.shapes import Part, need_of
 from counterfoil.stored import RECORD, STATEMENT, Stored
 
@@ -46,6 +46,7 @@ class RecordCheck:
         ask: Callable[[str, str, str, object], None],
         *,
         before: Before | None = None,
+        known: Known | None = None,
     ) -> None:
         self.open: dict[str, str] = {}
         self.started: dict[str, int] = {}
@@ -54,7 +55,7 @@ class RecordCheck:
         self.touched: set[str] = set()
         self.runs = 0
         self.count = 0
-        self._moulds = Moulds(_mould)
+        self._moulds = (known or Known()).of(_mould)
         self._stored = stored
         self._say = say
         self._ask = ask
