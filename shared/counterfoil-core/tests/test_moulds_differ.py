@@ -113,7 +113,7 @@ class Odd(Maker):  # type: ignore[misc,valid-type]
 
 def test_odd_logs_are_judged_alike(tmp_path: Path) -> None:
     codes = _judged_alike(tmp_path, range(60))
-    assert codes.keys() >= {"CF-VERIFY-010", "CF-VERIFY-012", "CF-VERIFY-022", "CF-VERIFY-045", "CF-STMT-005"}
+    assert codes.keys() >= {f"CF-VERIFY-0{number}" for number in (10, 22, 23, 45, 46)} | {"CF-LOG-022"}
 
 
 @pytest.mark.slow
