@@ -51,11 +51,10 @@ class LogCheck:
         self.findings = Findings()
         self.notes = Findings()
         self.scan = LogScan(store, name)
-        self.stored = Stored(store, name)
-        self.records = RecordCheck(self.stored, self.say, self.ask)
-        self.statements = StatementCheck(
-            self.stored, keyring, self.checkpoints, self.say, shared or Shared(Heads())
-        )
+        shared = shared or Shared(Heads())
+        self.stored = Stored(store, name, known=shared.known)
+        self.records = RecordCheck(self.stored, self.say, self.ask, known=shared.known)
+        self.statements = StatementCheck(self.stored, keyring, self.checkpoints, self.say, shared)
         self.scan.shorts = (self.records.short, self.statements.short)
         self._store = store
         self._keyring = keyring

@@ -15,7 +15,6 @@ from counterfoil.dsse import PAYLOAD_TYPE, Envelope, pae
 from counterfoil.errors import CounterfoilError
 from counterfoil.lists import ParentLists
 from counterfoil.log import Entry
-from counterfoil.moulds import Moulds
 from counterfoil.opening import Opened, opened
 from counterfoil.recorded import mould_of
 from counterfoil.shapes import Part
@@ -57,7 +56,7 @@ class StatementCheck:
         self._lists = ParentLists(stored, self._lineage)
         self._payloads: dict[str, tuple[Reference, bool]] = {}
         self._begun = False
-        self._moulds = Moulds(mould_of)
+        self._moulds = shared.known.of(mould_of)
 
     @property
     def is_blind(self) -> bool:
@@ -95,11 +94,11 @@ class StatementCheck:
         bound = self._bound.get(envelope.keyid.decode())
         if bound is None or found[mould.key] != envelope.keyid or found[mould.actor].decode() != bound[0]:
             return False
-        stored, (root, size) = self._stored, mould.own
-        if root and (
-            mould.origin != self.origin or self._checkpoints.get(int(found[size])) != found[root].decode()
-        ):
-            return False
+        stored = self._stored
+        if mould.own:
+            origin, root, size = (one.decode() for one in found.group(*mould.own))
+            if origin != self.origin or self._checkpoints.get(int(size)) != root:
+                return False
         payload = Part(bytes.fromhex(found[mould.payload].decode()), int(found[mould.size]), mould.need)
         if not stored.has(payload):
             return False
