@@ -170,16 +170,21 @@ export class Judge {
     if (this.identity === null) {
       this.identity = key;
       this.origin = context.origin;
-      this.checkIdentity();
+      this.checkPin();
+      this.checkStatus();
     }
     this.begin(context);
   }
 
   /** Whether the log's identity is trusted here. */
-  checkIdentity() {
-    const { fingerprint } = this.identity;
-    if (!this.keyring.isPinned(fingerprint))
+  checkPin() {
+    if (!this.keyring.isPinned(this.identity.fingerprint))
       this.find("CF-VERIFY-032", "the log is signed by a key that is not pinned here");
+  }
+
+  /** Whether the policy, at the log's first session, still lets its identity count. */
+  checkStatus() {
+    const { fingerprint } = this.identity;
     const status = this.policy?.keys.get(fingerprint)?.status ?? "active";
     if (status !== "active") this.find("CF-TRUST-054", "the log's identity is superseded or compromised");
   }

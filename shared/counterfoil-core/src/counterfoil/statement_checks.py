@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 import itertools
 from collections.abc import Callable, Iterator
 from hashlib import sha256
@@ -208,8 +206,8 @@ class StatementCheck:
         if self.is_blind:
             return
         try:
-            public = keys.PublicKey.from_spki(base64.b64decode(binding.spki, validate=True))
-        except (CounterfoilError, binascii.Error, ValueError):
+            public = keys.PublicKey.from_text(binding.spki)
+        except CounterfoilError:
             self._say("CF-VERIFY-043", at, "a binding names no usable key")
             return
         if self.identity is None or self.identity.keyid not in signers or binding.origin != self.origin:
