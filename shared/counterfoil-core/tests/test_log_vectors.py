@@ -13,14 +13,7 @@ import pytest
 from golden import LOG, named, public, signing
 
 import counterfoil
-from counterfoil import (
-    digest,
-    keys,
-    log,
-    notes,
-    segments,
-    tree,
-)
+from counterfoil import digest, keys, log, notes, segments, tree
 from counterfoil.stores import FolderStore
 
 

@@ -8,6 +8,7 @@ from making import (
     log_calls,
     log_complete,
     log_meaning,
+    log_odd,
     log_remembered,
     log_statements,
     log_structure,
@@ -33,6 +34,7 @@ def build() -> dict[str, Any]:
         log_trust.trust_cases,
         log_trust.policy_cases,
         log_types.type_cases,
+        log_odd.odd_cases,
     )
     cases = [case.to_json() for group in groups for case in group()]
     assert len({case["name"] for case in cases}) == len(cases)

@@ -157,10 +157,10 @@ class EvidenceCheck {
   acceptances(judged) {
     const taken = new Map();
     for (const { log, judge } of judged) {
-      for (const [handoff, digest] of judge.acceptances) {
+      for (const [handoff, { digest, named }] of judge.acceptances) {
         const place = `${judge.identity.fingerprint} ${handoff}`;
         if (!taken.has(place)) taken.set(place, digest);
-        else if (taken.get(place) !== digest)
+        else if (taken.get(place) !== digest || !named)
           this.findings.add("CF-VERIFY-048", log.name, "a handoff was accepted in another log as well");
       }
     }

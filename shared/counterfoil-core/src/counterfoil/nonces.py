@@ -244,10 +244,12 @@ def _mark(name: str, expires: int) -> bool:
 def _sweep() -> None:
     """Remove the files of handoffs that nobody accepts any more, because they expired."""
     before = time.time() - _GRACE
-    with contextlib.suppress(OSError):
-        for entry in os.scandir(_home.home() / "nonces"):
-            if entry.stat(follow_symlinks=False).st_mtime < before:
-                os.unlink(entry.path)
+    with contextlib.suppress(OSError), os.scandir(_home.home() / "nonces") as entries:
+        for entry in entries:
+            # A folder in there, or what another process removed first, keeps none of the others.
+            with contextlib.suppress(OSError):
+                if entry.stat(follow_symlinks=False).st_mtime < before:
+                    os.unlink(entry.path)
 
 
 def _file(name: str) -> Path:

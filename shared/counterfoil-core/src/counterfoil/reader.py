@@ -24,10 +24,10 @@ from counterfoil.digest import (
     sha256_hex,
 )
 from counterfoil.dsse import Envelope
-from counterfoil.errors import CanonicalError, CounterfoilError, LogError, StoreError
+from counterfoil.errors import CanonicalError, CounterfoilError, LogError
 from counterfoil.graph import Graph
 from counterfoil.log import Entry, LogScan
-from counterfoil.stores import FolderStore
+from counterfoil.stores import FolderStore, check_exists
 from counterfoil.values import fresh_stack
 from counterfoil.views import CallView, Runs, RunView, join, of_run
 
@@ -340,11 +340,5 @@ def _too_deep() -> Any:
 def read(evidence: str | os.PathLike[str] | FolderStore) -> Reader:
     """Open evidence, or a bundle, for reading; raises StoreError (CF-STORE-002) when there is none."""
     store = evidence if isinstance(evidence, FolderStore) else open_place(evidence)
-    if not store.exists():
-        raise StoreError(
-            "there is no evidence here",
-            code="CF-STORE-002",
-            where=str(store.root),
-            hint="name the folder a run wrote, or set COUNTERFOIL",
-        )
+    check_exists(store)
     return Reader(store)

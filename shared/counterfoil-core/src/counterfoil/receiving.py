@@ -12,13 +12,14 @@ from typing import Any, Final, NoReturn
 from counterfoil import keys, records, statements
 from counterfoil.authority import Grant, why_not
 from counterfoil.dsse import Envelope
-from counterfoil.errors import CounterfoilError, HandoffRefusedError
+from counterfoil.errors import CounterfoilError, HandoffError, HandoffRefusedError
 from counterfoil.openlog import OpenLog
 from counterfoil.peers import TWO, PeerHead, contradiction
 from counterfoil.trust import SKEW, Policy
 from counterfoil.trust_checks import judge
+from counterfoil.writer import Writer
 
-__all__ = ["Receiving", "Sent", "program", "receipt"]
+__all__ = ["Receiving", "Sent", "not_durable", "program", "receipt"]
 
 Sent = Envelope | bytes | str | dict[str, Any]
 """An envelope as it came: read already, or its JSON."""
@@ -49,14 +50,17 @@ class Receiving:
                 hint=f"ask the sender for its {what}",
             ) from None
 
-    def refuse(self, code: str, reason: str, hint: str) -> NoReturn:
-        """Sign the refusal into the log and raise it."""
+    def refuse(self, code: str, reason: str, hint: str, *, withdraws: str | None = None) -> NoReturn:
+        """Sign the refusal into the log and raise it; with the nonce that it ``withdraws``, an acceptance before it
+        does not count.
+        """
         if self.what == "handoff" and self.log.refusing(is_known=bool(self.checks)):
             receipt(
                 self.log,
                 self.envelope.digest,
                 "refused",
                 checks=[],
+                nonce=withdraws,
                 reason=f"{code} {reason}",
                 policy=self.policy,
             )
@@ -204,28 +208,31 @@ class Receiving:
                 "do not act on it: ask its sender",
             )
 
-    def unknowable(self) -> NoReturn:
+    def unknowable(self, *, withdraws: str | None = None) -> NoReturn:
         """Refuse, because the home or the evidence cannot be asked."""
         self.refuse(
             "CF-HANDOFF-019",
             "nobody can tell whether it was used before",
             "check COUNTERFOIL_HOME and the evidence",
+            withdraws=withdraws,
         )
 
-    def alone(self, digest: str) -> None:
+    def alone(self, digest: str, nonce: str) -> None:
         """After the receipt is on disk: whether another process with this identity wrote one at the same time.
 
-        Each of two that do sees the other's, as both are on disk by now: neither acts.
+        Each of two that do sees the other's, as both are on disk by now: neither acts. Who does not act takes its
+        receipt back.
         """
         try:
             twice = self.log.nonces.twice(digest)
         except (CounterfoilError, OSError):
-            self.unknowable()
+            self.unknowable(withdraws=nonce)
         if twice:
             self.refuse(
                 "CF-HANDOFF-018",
                 "another process accepted this handoff at the same time",
                 "ask the sender to seal it again",
+                withdraws=nonce,
             )
 
     def _grants(self, sent: Iterable[Sent]) -> dict[str, Envelope]:
@@ -283,9 +290,12 @@ def receipt(
     reason: str | None = None,
     seen: statements.Head | None = None,
     policy: Policy | None = None,
+    writer: Writer | None = None,
 ) -> Envelope | None:
-    """Append a receipt to the log and return it, None when the log did not take it."""
-    writer = log.recorder.open()
+    """Append a receipt to the log (of this ``writer``, where what it is about stands there) and return it, None when
+    the log did not take it.
+    """
+    writer = writer or log.recorder.open()
     issued, head = log.moment()
     predicate: dict[str, Any] = {
         "checks": checks,
@@ -315,3 +325,12 @@ def program() -> str:
     from counterfoil.environment import program as name
 
     return name()
+
+
+def not_durable(error: CounterfoilError | None) -> HandoffError:
+    """Why nothing is acted on: what was decided could not be written."""
+    return HandoffError(
+        f"the handoff is not on disk: {error or 'the writer stopped'}",
+        code="CF-HANDOFF-003",
+        hint="see the cause",
+    )
