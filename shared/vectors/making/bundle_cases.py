@@ -60,6 +60,13 @@ def put(**members: Any) -> Callable[[dict[str, Any]], object]:
     return lambda value: value.update(members)
 
 
+def recounted(found: Lines, size: int) -> Lines:
+    """The lines with contents that tell of one blob of a size."""
+    contents = json.loads(found[1])
+    contents["counts"] |= {"blobs": 1, "bytes": size}
+    return [found[0], jcs(contents), *found[2:]]
+
+
 def cases() -> Iterator[Case]:
     """Every fault of form and of content, and the judgements that differ from those of a log."""
     log = run(begun())
@@ -173,6 +180,13 @@ def _form(log: Log, small: Lines) -> Iterator[Case]:
     yield fault("a gap behind a gap", "CF-BUNDLE-003", text(split), "line 5")
     bare = [*small[:3], gap(log, 0, 4), small[7]]
     yield fault("a log without an entry", "CF-BUNDLE-003", text(bare), "lines 3 to 4")
+    bare = [*small[:3], small[7]]
+    yield fault("a log without an entry or gap", "CF-BUNDLE-003", text(bare), "lines 3 to 3")
+    piece = bundles.blob(b"x" * 131_073)
+    other = [*small[:7], piece[0], piece[1].replace(b'"x"', b'"y"')]
+    yield fault(
+        "a blob of two lines, of other bytes", "CF-BUNDLE-014", text(recounted(other, 131_073)), "line 9"
+    )
     wrong = jcs({"kind": "head", "root": "0" * 64, "size": 2})
     yield fault("a head of another root", "CF-BUNDLE-012", text([*small[:5], wrong, *small[5:]]), "line 6")
     yield fault(
