@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from hashlib import sha256
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeGuard
 
 from counterfoil import records
 from counterfoil.before import Before, NotAlone
@@ -29,7 +29,7 @@ class Ties(NamedTuple):
     touched: set[str]
 
 
-def _is_parent(one: object) -> bool:
+def _is_parent(one: object) -> TypeGuard[dict[str, Any]]:
     """Whether a record's parent has its form; of which relation it is may be said by a later word."""
     return (
         type(one) is dict and one.keys() == {"digest", "rel"} and type(one["rel"]) is str and one["rel"] != ""
