@@ -2,13 +2,27 @@
 
     python benchmarks/append_speed.py [--events 20000] [--rounds 5] [--json FILE]
 
-Both get the same events (a record of some 400 bytes, every fourth with a new text of some KB) from one caller through
-a queue, commit what arrived within 5 ms (1,024 events at most) and sync it. SQLite stores records and values under a
-rowid with a unique index of digests, in three ways: values compressed one by one (zstd 3) and records as they are;
-both compressed; and, of a workload whose values are compressed already, everything as it is. The writer does the same
-in all three: chain, tree, streams of zstd 3, checkpoints, signatures. Bytes are compared with the same items
-compressed as the writer compresses them and nothing around. Puts are timed at 1,000 events a second, against a bare
-put into a queue that a thread empties.
+Group commit: both get the same events from one caller through a queue, commit what arrived within 5 ms (1,024 events
+at most for either) and sync it; a commit counts when the sync is over. Two workloads:
+
+- ``agent`` (the aim is of this one): runs of a coding agent as in the study behind the aims (``_agent.py``), 2.1 KB
+  and a little more than one value an event. First with values that are compressed already, which both sides store as
+  they come (the comparison of the study: neither side compresses values), then with values as they are.
+- ``small``: a record of some 400 bytes, every fourth with a text of some KB. Little but records.
+
+SQLite keeps records under a rowid, and values under a rowid with a unique index of digests (as the study did, which
+found that faster than digests as keys of the table; ``digest as key`` is that other form). ``values compressed``
+compresses them one by one (zstd 3) and leaves records as they are; ``all compressed`` compresses both. SQLite makes
+no chain, no tree and no signature. The writer does everything it always does: chain, tree, records (and values) in
+streams of zstd 3, checkpoints, signatures. It makes its next group while the disk is busy with the one before.
+
+``each waits``: N callers, each of which gives one record and waits until that one is on disk. SQLite: one transaction
+a record, on one connection under a lock (with many callers that was as fast or faster than a connection for each).
+Writer: ``entry`` and ``flush``; callers that wait at the same moment share a sync, which is the point of a group.
+
+Bytes are compared with the payload (records as they are, values compressed one by one) and with the writer's own
+items, compressed as it compresses them and nothing around. Puts are timed at 1,000 events a second, against a bare put
+into a queue that a thread empties.
 """
 
 from __future__ import annotations
@@ -29,9 +43,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import _agent
 import zstandard
 
-from counterfoil import digest, keys, log, records, segments
+from counterfoil import digest, keys, log, packing, records, segments
 from counterfoil.stores import FolderStore
 from counterfoil.writer import GROUP, WINDOW, Writer
 
@@ -43,7 +58,7 @@ _WORDS = (
 ).split()
 
 
-def workload(count: int, *, packed: bool = False) -> list[Event]:
+def small(count: int, *, packed: bool = False) -> list[Event]:
     """Records of calls; every fourth brings a new text, or (``packed``) a compressed one."""
     chance = random.Random(7)
     zstd = zstandard.ZstdCompressor(level=segments.LEVEL)
@@ -152,6 +167,7 @@ class Sqlite(_Queued):
     """SQLite in WAL mode with synchronous=FULL; values are compressed one by one."""
 
     values, records = True, False
+    blobs = "CREATE TABLE blob (id INTEGER PRIMARY KEY, digest BLOB UNIQUE, data BLOB)"
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir(parents=True)
@@ -160,7 +176,7 @@ class Sqlite(_Queued):
         self._file.execute("PRAGMA journal_mode=WAL")
         self._file.execute("PRAGMA synchronous=FULL")
         self._file.execute("CREATE TABLE record (id INTEGER PRIMARY KEY, data BLOB)")
-        self._file.execute("CREATE TABLE blob (id INTEGER PRIMARY KEY, digest BLOB UNIQUE, data BLOB)")
+        self._file.execute(self.blobs)
         self._zstd = zstandard.ZstdCompressor(level=segments.LEVEL)
         super().__init__()
 
@@ -195,6 +211,12 @@ class SqlitePlain(Sqlite):
     values = False
 
 
+class SqliteKeyed(SqlitePlain):
+    """Digests are the keys of the values' table."""
+
+    blobs = "CREATE TABLE blob (digest BLOB PRIMARY KEY, data BLOB) WITHOUT ROWID"
+
+
 class Bare(_Queued):
     """A queue and a thread that throws away what it takes."""
 
@@ -209,21 +231,68 @@ class Bare(_Queued):
         return 0
 
 
+class SqliteEach:
+    """A transaction a record, one caller after the other."""
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir(parents=True)
+        self._lock = threading.Lock()
+        self._file = sqlite3.connect(folder / "log.db", isolation_level=None, check_same_thread=False)
+        self._file.execute("PRAGMA journal_mode=WAL")
+        self._file.execute("PRAGMA synchronous=FULL")
+        self._file.execute("CREATE TABLE record (id INTEGER PRIMARY KEY, data BLOB)")
+
+    def durable(self, event: Event) -> None:
+        with self._lock:
+            self._file.execute("INSERT INTO record (data) VALUES (?)", (event[0],))
+
+    def close(self) -> None:
+        self._file.close()
+
+
+class OursEach(Ours):
+    """Every caller waits for its record."""
+
+    def durable(self, event: Event) -> None:
+        self._writer.entry(event[0])
+        assert self._writer.flush()
+
+
 def compressed(events: list[Event]) -> int:
     """Bytes of the same items, compressed in groups as the writer compresses them, with nothing around."""
-    compressor, total = segments.Compressor(), 0
+    compressor, total, number = segments.Compressor(), 0, 0
     for at in range(0, len(events), GROUP):
-        parts = []
-        for number, (body, blobs) in enumerate(events[at : at + GROUP], at):
-            parts += [segments.pack_item(segments.BLOB, data) for _, data in blobs]
-            prev = hashlib.sha256(body).hexdigest()
-            parts.append(segments.pack_item(segments.ENTRY, log.entry_bytes(body, number, prev)))
-        total += len(compressor.chunk(b"".join(parts))) - segments.CHUNK_HEADER.size
+        parts: list[bytes] = []
+        for body, blobs in events[at : at + GROUP]:
+            for _, data in blobs:
+                if packing.packed_already(data):
+                    total += segments.ITEM_HEADER.size + len(data)
+                else:
+                    parts.append(segments.pack_item(segments.BLOB, data))
+            entry = log.entry_bytes(body, number, hashlib.sha256(body).hexdigest())
+            parts.append(segments.pack_item(segments.ENTRY, entry))
+            number += 1
+            if sum(map(len, parts)) >= packing.CHUNK:
+                total += len(compressor.chunk(b"".join(parts))) - segments.CHUNK_HEADER.size
+                parts = []
+        if parts:
+            total += len(compressor.chunk(b"".join(parts))) - segments.CHUNK_HEADER.size
+    return total
+
+
+def payload(events: list[Event]) -> int:
+    """Bytes of records as they are and of values compressed one by one."""
+    zstd = zstandard.ZstdCompressor(level=segments.LEVEL)
+    total = 0
+    for body, blobs in events:
+        total += len(body)
+        total += sum(len(data if packing.packed_already(data) else zstd.compress(data)) for _, data in blobs)
     return total
 
 
 def throughput(make: Callable[[Path], Any], folder: Path, events: list[Event]) -> tuple[float, float, int]:
     """Events a second until all are on disk, microseconds of CPU an event, bytes stored."""
+    os.sync()
     store = make(folder)
     store.put(events[0])
     store.flush()
@@ -233,6 +302,27 @@ def throughput(make: Callable[[Path], Any], folder: Path, events: list[Event]) -
     store.flush()
     rate = (len(events) - 1) / (time.perf_counter() - wall)
     return rate, (time.process_time() - cpu) / len(events) * 1e6, store.close()
+
+
+def each_waits(make: Callable[[Path], Any], folder: Path, events: list[Event], callers: int) -> float:
+    """Records a second of so many callers, each of which waits for its own; two seconds of them."""
+    os.sync()
+    store, done, until = make(folder), [0] * callers, time.perf_counter() + 2
+
+    def work(number: int) -> None:
+        while time.perf_counter() < until:
+            store.durable(events[done[number]])
+            done[number] += 1
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(callers)]
+    began = time.perf_counter()
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    rate = sum(done) / (time.perf_counter() - began)
+    store.close()
+    return rate
 
 
 def puts(make: Callable[[Path], Any], folder: Path, events: list[Event]) -> tuple[float, float]:
@@ -252,44 +342,78 @@ def puts(make: Callable[[Path], Any], folder: Path, events: list[Event]) -> tupl
     return taken[len(taken) // 2], taken[len(taken) * 99 // 100]
 
 
+Rows = dict[str, Callable[[Path], Any]]
+PACKED: Rows = {"writer": Ours, "SQLite": SqlitePlain, "SQLite, digest as key": SqliteKeyed}
+PLAIN: Rows = {"writer": Ours, "SQLite, values compressed": Sqlite, "SQLite, all compressed": SqliteAll}
+
+
+def compare(place: Path, events: list[Event], rows: Rows, rounds: int) -> dict[str, Any]:
+    """Interleaved rounds of every row; prints and returns medians. The first row is the one compared."""
+    found: dict[str, list[tuple[float, float, int]]] = {name: [] for name in rows}
+    for number in range(rounds):
+        for name, make in rows.items():
+            found[name].append(throughput(make, place / f"{name}{number}", events))
+    whole, bare, told = payload(events), compressed(events), {}
+    ours = next(iter(found.values()))
+    for name, listed in found.items():
+        rate, cpu, stored = (statistics.median(one[at] for one in listed) for at in range(3))
+        over = statistics.median(mine[0] / one[0] for mine, one in zip(ours, listed, strict=True))
+        less = statistics.median(mine[1] / one[1] for mine, one in zip(ours, listed, strict=True))
+        told[name] = {"rate": rate, "cpu_us": cpu, "bytes": stored, "of_payload": stored / whole}
+        told[name] |= {"of_items": stored / bare, "writer_over": over, "writer_cpu": less}
+        print(
+            f"  {name:<26}{rate:>9,.0f}{cpu:>8.1f}{stored:>12,.0f}{stored / whole:>8.3f}{stored / bare:>8.3f}"
+            f"{over:>8.2f}x{less:>8.2f}x",
+            flush=True,
+        )
+    return told
+
+
 def main() -> None:
     """Run both, interleaved, and print medians."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--events", type=int, default=20_000)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--json")
     given = parser.parse_args()
-    events, packed = workload(given.events), workload(given.events, packed=True)
-    rows: dict[str, tuple[Callable[[Path], Any], list[Event]]] = {
-        "writer": (Ours, events),
-        "SQLite, values compressed": (Sqlite, events),
-        "SQLite, all compressed": (SqliteAll, events),
-        "writer, compressed values": (Ours, packed),
-        "SQLite, compressed values": (SqlitePlain, packed),
-    }
-    payload = {id(one): compressed(one) for one in (events, packed)}
-    rates: dict[str, list[tuple[float, float, int]]] = {name: [] for name in rows}
-    times: dict[str, list[tuple[float, float]]] = {"writer": [], "queue": []}
-    with tempfile.TemporaryDirectory() as place:
+    told: dict[str, Any] = {"events": given.events}
+    with tempfile.TemporaryDirectory() as name:
+        place = Path(name)
         os.environ["COUNTERFOIL_HOME"] = f"{place}/home"
-        keys.set_home(Path(place, "home"))
+        keys.set_home(place / "home")
+        print(
+            f"{given.events:,} events; writer over a row in events/s and in CPU, bytes of payload and of its items\n"
+            f"  {'':<26}{'events/s':>9}{'CPU us':>8}{'bytes':>12}{'of pay':>8}{'of it.':>8}{'ev/s':>9}{'CPU':>9}"
+        )
+        for title, events, rows in (
+            ("agent, values compressed already", _agent.workload(given.events, packed=True), PACKED),
+            ("agent", _agent.workload(given.events), PLAIN),
+            ("small, values compressed already", small(given.events, packed=True), PACKED),
+            ("small", small(given.events), PLAIN),
+        ):
+            print(title, flush=True)
+            told[title] = compare(place / title, events, rows, given.rounds)
+        print("each waits: records/s, one sync at least for every caller's record")
+        for callers in (1, 8, 32):
+            pairs = []
+            for number in range(max(given.rounds // 2, 1)):
+                found = [
+                    each_waits(make, place / f"{make.__name__}{callers}-{number}", events, callers)
+                    for make in (OursEach, SqliteEach)
+                ]
+                pairs.append(found)
+            ours, other = (statistics.median(one[at] for one in pairs) for at in range(2))
+            told[f"each waits, {callers}"] = {"writer": ours, "sqlite": other}
+            print(
+                f"  {callers:>2} callers: writer {ours:>7,.0f}, SQLite {other:>7,.0f}: {ours / other:.2f}x",
+                flush=True,
+            )
+        times: dict[str, list[tuple[float, float]]] = {"writer": [], "queue": []}
         for number in range(given.rounds):
-            for name, (make, listed) in rows.items():
-                os.sync()
-                rates[name].append(throughput(make, Path(place, f"{name}{number}"), listed))
             for name, make in (("writer", Ours), ("queue", Bare)):
-                times[name].append(puts(make, Path(place, f"put-{name}{number}"), events))
-    told: dict[str, Any] = {"events": len(events), "payload": list(payload.values())}
-    print(f"{len(events):,} events; the writer's items compressed and nothing else: {told['payload']} bytes")
-    print(f"{'row':<27}{'events/s':>10}{'CPU us':>8}{'bytes':>12}{'of items':>10}{'writer over it':>16}")
-    for name, found in rates.items():
-        listed = rows[name][1]
-        ours = rates["writer" if listed is events else "writer, compressed values"]
-        rate, cpu, stored = (statistics.median(one[at] for one in found) for at in range(3))
-        ratio = statistics.median(mine[0] / one[0] for mine, one in zip(ours, found, strict=True))
-        told[name] = {"rate": rate, "cpu_us": cpu, "bytes": stored, "writer_over": ratio}
-        share = stored / payload[id(listed)]
-        print(f"{name:<27}{rate:>10,.0f}{cpu:>8.1f}{stored:>12,.0f}{share:>10.3f}{ratio:>15.2f}x")
+                times[name].append(puts(make, place / f"put-{name}{number}", events))
     for name, taken in times.items():
         p50, p99 = (statistics.median(one[at] for one in taken) for at in range(2))
         told[f"put {name}"] = {"p50_us": p50, "p99_us": p99}

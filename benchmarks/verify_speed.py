@@ -5,7 +5,9 @@
 The bare loop does what no verifier can leave out and nothing else: it reads and decompresses the same files, parses
 every entry, chains and hashes it (SHA-256, RFC 6962), hashes every blob, verifies every signature (one entry in eight
 is signed, and every checkpoint), and raises at the first thing that is wrong. It does not check the canonical form,
-references, statements, calls or totals. Rows of one round follow each other in one process each; printed are medians.
+references, statements, calls or totals. It parses with orjson; another row shows it with the standard library's json.
+Rows of one round follow each other in one process each (`verify` with several jobs starts more of its own); printed are
+medians. Peak memory is that of the process, and with all others that it started.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -35,12 +38,12 @@ _CHUNK = struct.Struct("<B3xIII")
 _ITEM = struct.Struct("<BI")
 
 
-def bare(root: Path) -> int:
+def bare(root: Path, loads: Callable[[bytes], Any] = orjson.loads) -> int:
     """The bare loop; how many entries it read."""
-    return sum(_bare_log(folder) for folder in sorted(root.iterdir()) if folder.is_dir())
+    return sum(_bare_log(folder, loads) for folder in sorted(root.iterdir()) if folder.is_dir())
 
 
-def _bare_log(folder: Path) -> int:
+def _bare_log(folder: Path, loads: Callable[[bytes], Any]) -> int:
     seen: dict[str, Ed25519PublicKey] = {}
     peaks: list[bytes] = []
     size, prev, identity = 0, "0" * 64, ""
@@ -75,7 +78,7 @@ def _bare_log(folder: Path) -> int:
                         raise ValueError("root")
                     seen[identity].verify(base64.b64decode(tail.split(b" ")[2])[4:], text + b"\n")
                 else:
-                    entry = orjson.loads(item)
+                    entry = loads(item)
                     body = entry["body"]
                     if entry["prev"] != prev or entry["i"] != size:
                         raise ValueError("chain")
@@ -91,7 +94,7 @@ def _bare_log(folder: Path) -> int:
                         signed = body["signatures"][0]
                         message = b"DSSEv1 28 application/vnd.in-toto+json %d %b" % (len(payload), payload)
                         seen[signed["keyid"]].verify(base64.b64decode(signed["sig"]), message)
-                        statement = orjson.loads(payload)["predicate"]
+                        statement = loads(payload)["predicate"]
                         if "spki" in statement:
                             seen[statement["key"]] = _key(statement["spki"])
                     elif body["content"]["op"] == "session":
@@ -122,18 +125,21 @@ def child(what: str, root: Path, jobs: int) -> dict[str, Any]:
     assert identity is not None
     ring = keys.Keyring.of([identity.public])
     wall, cpu = time.perf_counter(), _cpu()
-    if what == "bare":
-        entries = bare(root)
+    if what != "verify":
+        entries = bare(root, orjson.loads if what == "bare" else json.loads)
     else:
         result = verify(root, keyring=ring, full=True, jobs=jobs)
         assert result.verdict == "intact", result.findings[:3]
         entries = result.counts["records"] + result.counts["statements"]
-    rss = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    rss, others = (
+        resource.getrusage(who).ru_maxrss / 1024 for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
+    )
     return {
         "entries": entries,
         "wall": time.perf_counter() - wall,
         "cpu": _cpu() - cpu,
         "rss_mib": rss,
+        "rss_all_mib": rss + (others * jobs if what == "verify" else 0),
     }
 
 
@@ -172,6 +178,7 @@ def main() -> None:
         print(", ".join(f"{count:,} {name}" for name, count in held.items()))
         rows = {
             "bare loop": ("bare", 1),
+            "bare loop, json": ("plain", 1),
             "verify, 1 job": ("verify", 1),
             f"verify, {given.jobs} jobs": ("verify", given.jobs),
         }
@@ -185,13 +192,18 @@ def main() -> None:
         name: {key: statistics.median(one[key] for one in ones) for key in ones[0]}
         for name, ones in found.items()
     }
-    print(f"{'row':<18}{'records/s':>12}{'CPU us/record':>15}{'of bare':>9}{'by CPU':>9}{'MiB peak':>10}")
+    print(
+        f"{'row':<18}{'records/s':>12}{'CPU us/record':>15}{'of bare':>9}{'by CPU':>9}{'MiB peak':>10}{'all':>6}"
+    )
     base = told["bare loop"]
     for name, one in told.items():
         rate, cpu = one["entries"] / one["wall"], one["cpu"] / one["entries"] * 1e6
         of_wall, of_cpu = base["wall"] / one["wall"], base["cpu"] / one["cpu"]
-        print(f"{name:<18}{rate:>12,.0f}{cpu:>15.1f}{of_wall:>9.2f}{of_cpu:>9.2f}{one['rss_mib']:>10.0f}")
-    single, several = (told[name]["wall"] for name in list(rows)[1:])
+        print(
+            f"{name:<18}{rate:>12,.0f}{cpu:>15.1f}{of_wall:>9.2f}{of_cpu:>9.2f}{one['rss_mib']:>10.0f}"
+            f"{one['rss_all_mib']:>6.0f}"
+        )
+    single, several = (told[name]["wall"] for name in list(rows)[2:])
     print(f"{given.jobs} jobs over one: {single / several:.2f}x")
     if given.json:
         Path(given.json).write_text(json.dumps({"held": held, "rows": told}, indent=1), encoding="utf-8")

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import counterfoil
-from counterfoil import canonical, keys, log, notes, records, segments, tree
+from counterfoil import canonical, keys, log, notes, records, segments, statements, tree
+from counterfoil.dsse import Envelope
 
 Item = tuple[int, bytes]
 
@@ -115,3 +116,26 @@ def saved(lab: Any) -> Callable[[], None]:
         shutil.copytree(copy, lab.evidence)
 
     return restore
+
+
+def handoff(recorder: Any, root: Any, key: keys.SigningKey, **changes: Any) -> bytes:
+    """A recorded handoff's envelope, whatever it says."""
+    payload = recorder.value("payload")
+    predicate: dict[str, Any] = {
+        "content": {
+            "basis": "sealed",
+            "from": ["a"],
+            "kind": "message",
+            "payload": payload.sha256,
+            "to": "b",
+        },
+        "exact": True,
+        "issued": 1,
+        "parents": [{"digest": root.digest, "rel": "control"}],
+        "payload": {"media": payload.media, "size": payload.size},
+        "proof": "recorded",
+        "sender": {"actor": "a", "key": key.keyid},
+    }
+    predicate |= changes
+    subject = {"digest": {"counterfoil-v1": predicate["content"]["payload"]}, "name": "payload"}
+    return Envelope.sign(statements.build(statements.HANDOFF, subject, predicate), key).to_bytes()

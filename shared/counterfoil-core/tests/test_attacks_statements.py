@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from forging import chunk, codes, item, items, nowhere_intact
+from forging import chunk, codes, handoff, item, items, nowhere_intact
 
 import counterfoil
 from counterfoil import canonical, keys, log, records, segments, statements
@@ -23,28 +23,6 @@ def entered(lab: Any, make: Callable[[Any, Any], bytes]) -> Any:
     recorder.open().entry(make(recorder, root))
     recorder.close()
     return lab.verify()
-
-
-def handoff(recorder: Any, root: Any, key: keys.SigningKey, **changes: Any) -> bytes:
-    payload = recorder.value("payload")
-    predicate: dict[str, Any] = {
-        "content": {
-            "basis": "sealed",
-            "from": ["a"],
-            "kind": "message",
-            "payload": payload.sha256,
-            "to": "b",
-        },
-        "exact": True,
-        "issued": 1,
-        "parents": [{"digest": root.digest, "rel": "control"}],
-        "payload": {"media": payload.media, "size": payload.size},
-        "proof": "recorded",
-        "sender": {"actor": "a", "key": key.keyid},
-    }
-    predicate |= changes
-    subject = {"digest": {"counterfoil-v1": predicate["content"]["payload"]}, "name": "payload"}
-    return Envelope.sign(statements.build(statements.HANDOFF, subject, predicate), key).to_bytes()
 
 
 def binding(

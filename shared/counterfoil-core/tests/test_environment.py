@@ -394,6 +394,10 @@ def test_the_commit_of_the_checkout_without_git(tmp_path: Path, monkeypatch: pyt
     ):
         head.write_text(text)
         assert application.revision().get("commit") == expected
+    head.unlink()
+    os.mkfifo(head)
+    assert application.revision().get("commit") is None  # and nobody waits for a writer
+    head.unlink()
     head.write_text("ref: refs/heads/main\n")
     (tmp_path / ".git/packed-refs").write_text(
         f"# pack-refs\n{'d' * 40} refs/heads/mainline\n{commit} refs/heads/main\n"

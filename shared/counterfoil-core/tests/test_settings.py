@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import counterfoil
-from counterfoil import settings
+from counterfoil import plugins, settings
 from counterfoil.errors import ConfigError
 
 
@@ -90,15 +90,35 @@ def test_a_file_that_is_none_or_cannot_be_read(tmp_path: Path, monkeypatch: pyte
     assert caught.value.code == "CF-CONFIG-002"
     (tmp_path / "counterfoil.toml").rmdir()
     (tmp_path / "counterfoil.toml").write_text("mode = 'enforce'")
-    real = Path.read_text
+    real = os.open
 
-    def denied(self: Path, *arguments: Any) -> str:
-        if self.name == "counterfoil.toml":
+    def denied(path: Any, *arguments: Any, **more: Any) -> int:
+        if os.fspath(path) == "counterfoil.toml":
             raise PermissionError(13, "Permission denied")
-        return real(self, *arguments)
+        return real(path, *arguments, **more)
 
-    monkeypatch.setattr(Path, "read_text", denied)
+    monkeypatch.setattr(os, "open", denied)
     with pytest.raises(ConfigError) as caught:  # a rule that cannot be read is not a rule that is not there
+        settings.load()
+    assert caught.value.code == "CF-CONFIG-002"
+
+
+@pytest.mark.parametrize("name", ["counterfoil.toml", "pyproject.toml"])
+@pytest.mark.parametrize("thing", ["pipe", "endless device", "far too long"])
+def test_what_would_never_be_read_to_its_end(tmp_path: Path, name: str, thing: str) -> None:
+    """The folder that a command is called in may be somebody else's."""
+    if thing == "pipe":
+        os.mkfifo(tmp_path / name)
+    elif thing == "endless device":
+        (tmp_path / name).symlink_to("/dev/zero")
+    else:
+        with open(tmp_path / name, "wb") as file:
+            file.truncate(1 << 40)
+    plugins.Plugins(allow=plugins._from_file())
+    if name == "pyproject.toml":
+        assert settings.load().evidence == "counterfoil-evidence"
+        return
+    with pytest.raises(ConfigError) as caught:
         settings.load()
     assert caught.value.code == "CF-CONFIG-002"
 

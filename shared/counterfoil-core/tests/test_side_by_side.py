@@ -16,6 +16,7 @@ import pytest
 import counterfoil
 from counterfoil import appending, keys, parts, sidebyside, verification
 from counterfoil.findings import Verification
+from counterfoil.stores import FolderStore
 
 VECTORS = json.loads((Path(__file__).parents[2] / "vectors" / "log.json").read_text(encoding="utf-8"))
 
@@ -162,6 +163,21 @@ def test_other_processes_do_the_work(long: Path, monkeypatch: pytest.MonkeyPatch
     counted = Counted(monkeypatch, here=False)
     assert same(long).verdict == "intact"
     assert (counted.taken, counted.refused) == (len(list(long.rglob("*.seg"))), 0)
+
+
+def test_other_processes_tell_what_they_read_while_they_read(long: Path) -> None:
+    store = FolderStore(long)
+    heard: list[int] = []
+    before_the_first: list[int] = []
+    with sidebyside.SideBySide(store, store.logs(), jobs=2, told=heard.append) as ahead:
+        for name in store.logs():
+            for _, part in ahead.parts(name):
+                assert part is not None
+                before_the_first = before_the_first or list(heard)
+    whole = sum(path.stat().st_size for path in long.rglob("*.seg"))
+    assert before_the_first
+    assert whole <= sum(heard) <= 2 * whole
+    assert len(heard) >= len(list(long.rglob("*.seg")))
 
 
 def test_a_process_that_fails_costs_time_only(long: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,6 +6,7 @@
 import { isUtf8 } from "node:buffer";
 import { FOLD, TEXT, VALUE } from "./references.mjs";
 import { parseStored, partBefore, partName } from "./stored.mjs";
+import { pushAll } from "./push.mjs";
 
 /** @typedef {import("./stored.mjs").Part} Part */
 /**
@@ -83,7 +84,7 @@ export class Blobs {
       const name = `${media === FOLD ? "f" : "v"}:${sha256}`;
       if (this.whole.has(name) || seen.has(name)) continue;
       seen.add(name);
-      open.push(...known.missing);
+      pushAll(open, known.missing);
       if (media === FOLD && known.before !== null) open.push(known.before);
     }
     for (const name of seen) this.whole.add(name);

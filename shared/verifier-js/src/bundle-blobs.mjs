@@ -5,6 +5,7 @@ import { fromBase64 } from "./bytes.mjs";
 import { fault } from "./bundle-lines.mjs";
 import { FOLD, TEXT, VALUE } from "./references.mjs";
 import { parseStored, partBefore, partName } from "./stored.mjs";
+import { pushAll } from "./push.mjs";
 
 /** @typedef {import("./stored.mjs").Part} Part */
 /** @typedef {{bytes: Buffer, stored: import("./stored.mjs").Stored | null, line: number}} Held */
@@ -102,7 +103,7 @@ export class BlobLines {
       yield { part, held };
       if (held === undefined || held.stored === null || (part.media !== VALUE && part.media !== FOLD))
         continue;
-      open.push(...held.stored.parts);
+      pushAll(open, held.stored.parts);
       const before = part.media === FOLD ? partBefore(held.stored) : null;
       if (before !== null) open.push(before);
     }

@@ -8,7 +8,8 @@ import { attempt } from "./errors.mjs";
 import { bodyText } from "./judge.mjs";
 import { parseCheckpoint, parseNote } from "./notes.mjs";
 import { VALUE, isReference, looksLikeReference } from "./references.mjs";
-import { parseParentSet, parseStatement } from "./statements.mjs";
+import { parseParentSet, parseStatement, runOf } from "./statements.mjs";
+import { pushAll } from "./push.mjs";
 
 /** @typedef {import("./bundle-section.mjs").Section} Section */
 /**
@@ -60,6 +61,8 @@ export class Content {
     this.sessions = new Map();
     /** @type {Map<string, Item[]>} bindings by log and key, in the order of the log */
     this.bindings = new Map();
+    /** @type {Set<string>} lists whose parents were followed */
+    this.followed = new Set();
     this.index();
   }
 
@@ -88,7 +91,8 @@ export class Content {
     if (handoff !== undefined)
       return (this.byDigest.get(handoff) ?? []).filter(({ statement }) => statement?.kind === "handoff");
     return this.items.filter(
-      ({ record, statement }) => (record?.context.run ?? statement?.predicate.run) === run,
+      ({ record, section, statement }) =>
+        (record === null ? runOf(statement, section.origin) : record.context.run) === run,
     );
   }
 
@@ -130,21 +134,21 @@ export class Content {
       const item = open.pop();
       if (this.wanted.has(item)) continue;
       this.wanted.add(item);
-      open.push(...this.following(item));
+      for (const one of this.following(item)) open.push(one);
     }
   }
 
   /** @param {Item} item @returns {Item[]} */
   following(item) {
-    const found = this.cited(item).flatMap(({ digest }) => this.byDigest.get(digest) ?? []);
+    const found = this.cited(item, this.followed).flatMap(({ digest }) => this.byDigest.get(digest) ?? []);
     const { section, record, statement } = item;
     if (record !== null) {
       const { call, parent, run } = record.context;
-      if (typeof call === "string") found.push(...(this.calls.get(callKey(section, run, call)) ?? []));
+      if (typeof call === "string") pushAll(found, this.calls.get(callKey(section, run, call)) ?? []);
       const above = typeof parent === "string" ? (this.calls.get(callKey(section, run, parent)) ?? []) : [];
-      found.push(...above.filter((one) => one.record.content.phase === "start"));
+      pushAll(found, above.filter((one) => one.record.content.phase === "start"));
     }
-    if (statement?.kind === "handoff") found.push(...(this.receipts.get(item.digest) ?? []));
+    if (statement?.kind === "handoff") pushAll(found, this.receipts.get(item.digest) ?? []);
     const session = this.session(item);
     if (session !== null) found.push(session);
     const binding = this.binding(item, session);
@@ -152,28 +156,43 @@ export class Content {
     return found;
   }
 
-  /** Digests that an entry cites. @param {Item} item @returns {Cited[]} */
-  cited({ record, statement }) {
+  /**
+   * Digests that an entry cites. `lists` are the lists that its caller looked into: each is once, for many entries may
+   * name one that is long.
+   * @param {Item} item @param {Set<string>} lists @returns {Cited[]}
+   */
+  cited({ record, section, statement }, lists) {
     const all = [];
-    const put = (by, digests) => all.push(...digests.filter(isDigest).map((digest) => ({ by, digest })));
+    const put = (by, digests) => {
+      for (const digest of digests) if (isDigest(digest)) all.push({ by, digest });
+    };
+    const first = (sort, { sha256, size }) => {
+      const name = `${section.origin} ${sort} ${sha256} ${size}`;
+      return !lists.has(name) && lists.add(name) !== null;
+    };
     if (record !== null) {
-      put(
-        "parents",
-        this.parents(record.context.parents).map((one) => one?.digest),
-      );
+      const { parents } = record.context;
+      if (!isReference(parents) || first("parents", parents))
+        put(
+          "parents",
+          this.parents(parents).map((one) => one?.digest),
+        );
       put("handoffs", Array.isArray(record.context.handoffs) ? record.context.handoffs : []);
       put("decision", [record.content.handoff]);
     }
     if (statement?.kind === "receipt") put("receipt", [statement.predicate.handoff]);
     if (statement?.kind === "handoff") {
-      const { authority, parents, parentSet } = statement.predicate;
-      const bytes = parentSet === undefined ? null : this.list({ media: VALUE, ...parentSet });
+      const { authority, parents, parentSet, proof, sender } = statement.predicate;
+      const sort = `${proof} ${sender.key === section.key.fingerprint}`;
+      const fresh = parentSet !== undefined && first(sort, parentSet);
+      const bytes = fresh ? this.list({ media: VALUE, ...parentSet }) : null;
       const listed = bytes === null ? null : attempt(() => parseParentSet(bytes)).value;
       put("grant", [authority?.from]);
-      put(
-        "handoff",
-        [...parents, ...(listed ?? [])].map(({ digest }) => digest),
-      );
+      for (const one of [parents, listed ?? []])
+        put(
+          "handoff",
+          one.map(({ digest }) => digest),
+        );
     }
     return all;
   }
@@ -218,24 +237,29 @@ export class Content {
         throw fault("CF-BUNDLE-021", "an entry is neither wanted nor within the run", item.entry.line);
   }
 
-  /** Checkpoints of logs of the bundle that an entry cites. @param {Item} item */
-  heads({ record, statement }) {
+  /** Checkpoints of logs of the bundle that an entry cites. @param {Item} item @param {Set<string>} lists as in `cited` */
+  heads({ record, section, statement }, lists) {
     const origins = new Map(this.bundle.sections.map((section) => [section.origin, section]));
     const cited = [];
     if (statement?.kind === "handoff" || statement?.kind === "receipt") {
       const { own, seen = [] } = statement.predicate;
       if (own !== undefined) cited.push({ ...own, own: true });
-      cited.push(...seen);
+      pushAll(cited, seen);
     } else if (operation(record) === "session")
-      cited.push(...this.notesOf(record.context.seen).flatMap((one) => one.checkpoint ?? []));
+      pushAll(cited, this.notesOf(section, record.context.seen, lists).flatMap((one) => one.checkpoint ?? []));
     return cited.flatMap((head) =>
       origins.has(head.origin) ? { head, section: origins.get(head.origin) } : [],
     );
   }
 
   /** What a session's `seen` cites: references of notes, and the checkpoints in those that are here. */
-  notesOf(seen) {
+  notesOf(section, seen, lists) {
     let list = seen;
+    if (isReference(seen)) {
+      const name = `${section.origin} ${seen.sha256} ${seen.size}`;
+      if (lists.has(name)) return [];
+      lists.add(name);
+    }
     if (looksLikeReference(seen)) list = this.parents(seen);
     if (!Array.isArray(list)) return [];
     return list.flatMap((one) => {
@@ -248,9 +272,10 @@ export class Content {
 
   checkHeads() {
     const needed = new Set();
+    const lists = new Set();
     for (const item of this.items) {
       if (!this.wanted.has(item)) continue;
-      for (const { head, section } of this.heads(item)) {
+      for (const { head, section } of this.heads(item, lists)) {
         if (head.size >= section.size) continue;
         needed.add(`${section.origin} ${head.size}`);
         if (!section.heads.some(({ size }) => size === head.size))
@@ -266,14 +291,15 @@ export class Content {
     const { blobs } = this.bundle;
     const seen = new Set();
     const reached = new Set();
+    const lists = new Set();
     for (const item of this.wanted)
-      for (const reference of this.references(item))
+      for (const reference of this.references(item, lists))
         for (const { part } of blobs.walk(reference, seen)) reached.add(part.sha256);
     for (const [digest, { line }] of blobs.held)
       if (!reached.has(digest)) throw fault("CF-BUNDLE-021", "nothing cites this blob", line);
   }
 
-  references({ record, statement }) {
+  references({ record, section, statement }, lists) {
     if (statement?.kind === "handoff") {
       const { content, payload, parentSet } = statement.predicate;
       const cited = [{ media: payload.media, sha256: content.payload, size: payload.size }];
@@ -284,16 +310,17 @@ export class Content {
     if (record === null) return [];
     const cited = referencesIn(record);
     if (operation(record) === "session" && looksLikeReference(record.context.seen))
-      cited.push(...this.notesOf(record.context.seen).map(({ reference }) => reference));
+      pushAll(cited, this.notesOf(section, record.context.seen, lists).map(({ reference }) => reference));
     return cited;
   }
 
   checkAbsent() {
     const absent = new Map(this.bundle.absent.map(({ digest, line }) => [digest, line]));
     const cited = new Set();
+    const lists = new Set();
     for (const item of this.items) {
       if (!this.wanted.has(item)) continue;
-      for (const { digest } of this.cited(item)) {
+      for (const { digest } of this.cited(item, lists)) {
         cited.add(digest);
         if (!this.byDigest.has(digest) && !absent.has(digest))
           throw fault("CF-BUNDLE-022", "what an entry cites is neither here nor absent", 2);
@@ -337,7 +364,7 @@ export function referencesIn({ content, context }) {
     const value = open.pop();
     if (looksLikeReference(value)) {
       if (isReference(value)) found.push(value);
-    } else if (typeof value === "object" && value !== null) open.push(...Object.values(value));
+    } else if (typeof value === "object" && value !== null) pushAll(open, Object.values(value));
   }
   return found;
 }

@@ -6,6 +6,7 @@ import { Counts, Findings } from "./findings.mjs";
 import { forks } from "./authority.mjs";
 import { Judge } from "./judge.mjs";
 import { keyringOf } from "./policy.mjs";
+import { pushAll } from "./push.mjs";
 
 export { isBundle } from "./bundle-lines.mjs";
 
@@ -88,6 +89,9 @@ class BundleCheck {
     this.started = false;
     /** Absent digests by what they mean. */
     this.told = new Set();
+    /** @type {Set<string>} lists of parents, and of other logs' checkpoints, that were looked into */
+    this.lists = new Set();
+    this.stood = new Set();
     this.missing = new Set();
     this.foreign = new Set();
     this.absent = new Set(this.bundle.absent.map(({ digest }) => digest));
@@ -95,7 +99,7 @@ class BundleCheck {
 
   check() {
     const told = [];
-    for (const section of this.bundle.sections) told.push(...this.section(section));
+    for (const section of this.bundle.sections) pushAll(told, this.section(section));
     const here = new Set(this.bundle.sections.map(({ origin }) => origin));
     for (const { where } of forks(told.filter(({ own, origin }) => own && !here.has(origin))))
       this.findings.add("CF-TRUST-042", where, "a peer told two histories of its log");
@@ -157,7 +161,7 @@ class BundleCheck {
 
   /** Heads of logs in the bundle that an entry cites must be theirs. */
   heads(item, judge) {
-    for (const { head, section } of this.content.heads(item)) {
+    for (const { head, section } of this.content.heads(item, this.stood)) {
       if (head.own === true && head.origin === judge.origin && judge.comparesOwn(item.statement)) continue;
       if (head.size > section.size || section.rootAt(head.size) !== head.root)
         judge.find("CF-VERIFY-005", "an entry cites another history of a log, or a longer one");
@@ -166,7 +170,7 @@ class BundleCheck {
 
   absentOf(item, judge) {
     const { statement, entry } = item;
-    for (const { digest, by } of this.content.cited(item)) {
+    for (const { digest, by } of this.content.cited(item, this.lists)) {
       if (!this.absent.has(digest)) continue;
       const recorded = by === "handoff" && statement.predicate.proof === "recorded";
       const accepted = by === "receipt" && statement.predicate.status === "accepted";

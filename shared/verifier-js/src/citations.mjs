@@ -14,6 +14,10 @@ export class Citations {
     this.judge = judge;
     /** @type {Citation[]} */
     this.list = [];
+    /** @type {Set<string>} lists that were looked into: each is once, for many sessions may cite one that is long */
+    this.lists = new Set();
+    /** @type {Map<string, {value: any, error: any}>} */
+    this.told = new Map();
   }
 
   /** @param {unknown} seen a list of citations, or the reference of one */
@@ -21,6 +25,11 @@ export class Citations {
     if (!looksLikeReference(seen)) {
       if (Array.isArray(seen)) for (const one of seen) this.cite(one);
       return;
+    }
+    if (isReference(seen)) {
+      const name = `${seen.media} ${seen.sha256} ${seen.size}`;
+      if (this.lists.has(name)) return;
+      this.lists.add(name);
     }
     const bytes = isReference(seen) ? this.judge.list(seen) : null;
     const list = bytes === null ? null : attempt(() => readCanonical(bytes)).value?.value;
@@ -38,9 +47,16 @@ export class Citations {
 
   cite(one) {
     if (!isCitation(one) || !isReference(one.note) || !this.judge.blobs.there(one.note)) return;
-    const bytes = this.judge.blobs.load(one.note.sha256);
-    if (bytes === null) return;
-    const { value, error } = attempt(() => parseCheckpoint(parseNote(bytes)));
+    const { sha256 } = one.note;
+    if (!this.told.has(sha256)) {
+      const bytes = this.judge.blobs.load(sha256);
+      if (bytes === null) return;
+      this.told.set(
+        sha256,
+        attempt(() => parseCheckpoint(parseNote(bytes))),
+      );
+    }
+    const { value, error } = this.told.get(sha256);
     this.list.push({ log: one.log, where: this.judge.where, checkpoint: value, code: error?.code ?? "" });
   }
 }

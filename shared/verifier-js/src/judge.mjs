@@ -9,9 +9,10 @@ import { headsOf, narrows } from "./authority.mjs";
 import { PublicKey } from "./keys.mjs";
 import { VALUE, isReference, looksLikeReference } from "./references.mjs";
 import { failedRule } from "./rules.mjs";
-import { isParent, parseParentSet, parseStatement } from "./statements.mjs";
+import { isParent, parseParentSet, parseStatement, runOf } from "./statements.mjs";
 import { Calls } from "./calls.mjs";
 import { Citations } from "./citations.mjs";
+import { pushAll } from "./push.mjs";
 
 /**
  * What a judge is told about the log it judges.
@@ -24,6 +25,7 @@ import { Citations } from "./citations.mjs";
 
 const MOST_LIST = 64 * 1024 * 1024;
 const MOST_RECORD = 32 * 1024;
+const MOST_TAINTS = 16;
 
 export class Judge {
   /** @param {Surroundings} surroundings */
@@ -55,10 +57,12 @@ export class Judge {
     this.told = [];
     /** @type {Set<string>} handoffs that a receipt accepted, each with the key of its receiver */
     this.accepted = new Set();
-    /** @type {Map<string, string>} handoffs that the identity accepted: the receipt */
+    /** @type {Map<string, {digest: string, named: boolean}>} handoffs that the identity accepted: the receipt, whether it names a log */
     this.acceptances = new Map();
     /** @type {Map<number, string>} valid checkpoints so far: size, root */
     this.checkpoints = new Map();
+    /** @type {Map<string, {number: number, taints: Set<string>}>} lists of parents, by digest and size */
+    this.lists = new Map();
     this.where = name;
     this.promised = false;
   }
@@ -128,7 +132,7 @@ export class Judge {
         if (told.has(name) || (isReference(value) && this.blobs.there(value))) continue;
         told.add(name);
         this.find("CF-VERIFY-010", "stored bytes that an entry cites are missing");
-      } else if (typeof value === "object" && value !== null) open.push(...Object.values(value));
+      } else if (typeof value === "object" && value !== null) pushAll(open, Object.values(value));
     }
   }
 
@@ -234,6 +238,8 @@ export class Judge {
       this.statements.set(statement.digest, statement.kind);
       this.before.add(statement.digest);
       this.keep(statement);
+      const run = runOf(statement, this.origin);
+      if (run !== null) this.calls.runs.add(run);
     }
   }
 
@@ -330,8 +336,7 @@ export class Judge {
   }
 
   taint({ parents, parentSet, taint = [] }) {
-    const digests = [...parents, ...(this.parentSet(parentSet) ?? [])].map(({ digest }) => digest);
-    const foreign = digests.flatMap((digest) => this.grants.get(digest)?.taint ?? []);
+    const foreign = [...this.taintsOf(parents), ...this.parentSet(parentSet).taints];
     if (!foreign.every((one) => taint.includes(one)))
       this.find("CF-TRUST-041", "a handoff drops a taint of what it follows from");
   }
@@ -347,29 +352,60 @@ export class Judge {
       if (!this.before.has(digest))
         this.find("CF-VERIFY-045", "a handoff cites a parent that is not in this log");
     if (parentSet === undefined) return;
-    const all = this.parentSet(parentSet);
-    if (all === null || all.length !== parentSet.count || !all.every(({ digest }) => this.before.has(digest)))
+    if (this.parentSet(parentSet).number !== parentSet.count)
       this.find("CF-VERIFY-045", "a handoff cites a list of parents that is not, or not whole, in this log");
   }
 
-  /** The parents of a `parentSet`, or null where they are not there, or malformed. */
+  /** Taints of parents; of more than a handoff can have, one more than that. */
+  taintsOf(parents) {
+    const found = new Set();
+    for (const { digest } of parents) {
+      for (const one of this.grants.get(digest)?.taint ?? []) found.add(one);
+      if (found.size > MOST_TAINTS) break;
+    }
+    return found;
+  }
+
+  /**
+   * How many parents the list holds that a `parentSet` names (0 where it is none, or not all are there), and their
+   * taints. Each list is looked into once: many handoffs may name one that is long.
+   */
   parentSet(given) {
-    const bytes =
-      given === undefined ? null : this.list({ media: VALUE, sha256: given.sha256, size: given.size });
-    return bytes === null ? null : attempt(() => parseParentSet(bytes)).value;
+    if (given === undefined) return { number: 0, taints: new Set() };
+    const name = `${given.sha256} ${given.size}`;
+    if (!this.lists.has(name)) this.lists.set(name, this.readParents(given));
+    return this.lists.get(name);
+  }
+
+  readParents({ sha256, size }) {
+    const bytes = this.list({ media: VALUE, sha256, size });
+    const parents = (bytes === null ? null : attempt(() => parseParentSet(bytes)).value) ?? [];
+    const whole = parents.every(({ digest }) => this.before.has(digest));
+    return { number: whole ? parents.length : 0, taints: this.taintsOf(parents) };
   }
 
   receipt(predicate, digest) {
-    const { handoff, status, sender } = predicate;
+    const { handoff, status, sender, nonce, own } = predicate;
     this.own("receipt", predicate);
+    const ours = sender.key === this.identity?.fingerprint;
+    if (status === "refused" && nonce !== undefined && ours && this.acceptances.delete(handoff))
+      this.find("CF-VERIFY-049", "an acceptance was taken back: another process accepted as well, or nobody could tell");
     if (status !== "accepted") return;
     const taken = `${sender.key} ${handoff}`;
     if (this.statements.get(handoff) !== "handoff" || this.accepted.has(taken))
       this.find("CF-VERIFY-048", "a receipt accepts a handoff that is not in this log, or accepts one twice");
-    else if (sender.key === this.identity?.fingerprint) this.acceptances.set(handoff, digest);
+    else if (ours) this.acceptances.set(handoff, { digest, named: own !== undefined });
     this.accepted.add(taken);
-    if (this.foreign.has(handoff)) this.payload(this.foreign.get(handoff));
+    const here = ours && (own === undefined || own.origin === this.origin);
+    const about = this.foreign.get(handoff);
+    if (about === undefined || (this.sealedElsewhere(about) && !here)) return;
     this.foreign.delete(handoff);
+    this.payload(about);
+  }
+
+  /** Whether this identity sealed a handoff in another log, where its payload is. */
+  sealedElsewhere({ own, sender }) {
+    return own !== undefined && sender.key === this.identity?.fingerprint;
   }
 }
 

@@ -159,7 +159,8 @@ function largest(heads) {
   return heads.reduce((a, b) => (a === undefined || b.size > a.size ? b : a), undefined);
 }
 
-function isStored({ offset, segment, sha256, alone, body }) {
+/** Whether `stored` says what was there. */
+export function isStored({ offset, segment, sha256, alone, body }) {
   const { content, context } = body;
   const members =
     Object.keys(content).length === 4 && content.offset === offset && content.segment === segment;

@@ -15,12 +15,13 @@ import math
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, Final
 
 from counterfoil import _locks, canonical, digest, keys, log, notes, records, segments, tree
 from counterfoil.choosing import choose
 from counterfoil.errors import CounterfoilError, LogError
+from counterfoil.packing import BLOB, ENTRY, Beside, Group, Item, Packer, put_out
 from counterfoil.stores import FolderStore
 from counterfoil.stores.folder import gone, store_error
 
@@ -31,14 +32,8 @@ _log: Final = logging.getLogger("counterfoil")
 SEGMENT_SIZE: Final = 64 << 20
 SEEN_MAX: Final = 64
 """Other logs cited inside the session record itself; more are cited as one list by reference."""
-CHUNK: Final = 1 << 20
-"""Bytes of items after which a group goes on in another chunk."""
-
 PATIENCE: Final = 1.0
 """Seconds to wait for a home that another process holds: callers may be waiting for this thread."""
-
-BLOB: Final = 0
-ENTRY: Final = 1
 
 Opening = Callable[[], tuple[dict[str, Any], list[tuple[str, bytes]]]]
 """Makes the context of the ``session`` record and the blobs it cites."""
@@ -47,7 +42,7 @@ Sealed = Callable[[list[tuple[int, str, bytes]]], None]
 """Called on the writer's thread with (index, entry digest, body bytes) of entries that are durable."""
 
 
-class Appender:
+class Appender(Packer):
     """One log opened for appending; raises StoreError or LogError when none can be opened."""
 
     def __init__(
@@ -67,6 +62,9 @@ class Appender:
         self._fd = -1
         self._offset = 0
         self._good = 0
+        self._items: list[Item] = []
+        self._out: list[bytes] = []
+        self._flight: Group | None = None  # on its way to the disk
         self._session_done = False
         self._forgetful = self._unremembered = ""
         self._unkept: tuple[int, int] | None = (
@@ -118,38 +116,75 @@ class Appender:
             size = file.tell()
         return {"good": good, "segment": number, "sha256": hasher.hexdigest(), "size": size}
 
-    def _commit(self, items: list[tuple[Any, ...]], *, checkpoint: bool) -> bool:
-        """Write one group; on failure nothing of it counts and the segment is given up."""
+    def _commit(self, items: list[Item], *, checkpoint: bool, ahead: bool = False) -> bool:
+        """Write one group; on failure nothing of it counts and the segment is given up.
+
+        With ``ahead`` it goes to the disk meanwhile: the next call, or ``_settle``, tells how it went. There is never
+        more than one such group; should it fail, its items stand in front of ``_items`` again.
+        """
         uncovered = self._index - self._covered
         if not items and not (checkpoint and uncovered):
-            return self.error is None
-        before = (self._index, self._prev, self._tree.size, self._tree.peaks(), self._covered)
-        new_blobs: list[str] = []
-        done: list[tuple[int, str, bytes]] = []
+            return self._settle() and self.error is None
+        another = self._fd < 0 or (self._offset >= SEGMENT_SIZE and not uncovered)
+        if another and not self._settle():
+            return False
+        group = Group(items, (self._index, self._prev, self._tree.size, self._tree.peaks(), self._covered))
+        failed: Exception | None = None
         try:
-            if self._fd < 0 or (self._offset >= SEGMENT_SIZE and not uncovered):
-                self._open_segment(new_blobs)
-            for data in self._pack(items, new_blobs, done):
-                self._write(self._compressor.chunk(data))
+            if another:
+                self._open_segment(group)
+            self._pack(items, group)
             if checkpoint:
-                self._write_checkpoint()
-            os.fdatasync(self._fd)
+                self._write_checkpoint(group)
+            group.segment, group.end = self._segment, self._offset
+        except Exception as exc:
+            failed = exc
+        if not self._settle():  # what is made behind it has no place any more
+            self._blobs.difference_update(group.blobs)
+            return False
+        try:
+            if failed is not None:
+                raise failed
+            out, self._out = self._out, []
+            if ahead:
+                with contextlib.suppress(RuntimeError):  # no thread can be started
+                    group.flight, self._flight = Beside(put_out, self._fd, out), group
+                    return True
+            put_out(self._fd, out)
             self._look_around()
         except Exception as exc:
-            self._give_up(exc, before)
-            self._blobs.difference_update(new_blobs)
+            self._give_up(exc, group)
             return False
-        self._good = self._offset
+        self._keep(group)
+        return True
+
+    def _settle(self) -> bool:
+        """Wait for the group that is still on its way, if any; False when it failed, and then nothing of it counts."""
+        group, self._flight = self._flight, None
+        if group is None or group.flight is None:
+            return True
+        try:
+            group.flight.finish()
+            self._look_around()
+        except Exception as exc:
+            self._give_up(exc, group)
+            self._items[:0] = group.items
+            return False
+        self._keep(group)
+        return True
+
+    def _keep(self, group: Group) -> None:
+        """A group is on disk."""
+        self._good = group.end
         self._session_done = True
         self._suspects.clear()
         self.error = self.error if self.gone else None
-        self._written += sum(len(item[-1]) for item in items)
-        if checkpoint:
-            self._head, self._unkept = self._next_head, (self._segment, self._offset)
-        if self._sealed is not None and done:
+        self._written += group.size
+        if group.head is not None:
+            self._head, self._unkept = group.head, (group.segment, group.end)
+        if self._sealed is not None and group.done:
             with contextlib.suppress(Exception):
-                self._sealed(done)
-        return True
+                self._sealed(group.done)
 
     def _look_around(self) -> None:
         """Notice that the log was removed or moved away; raises StoreError (CF-STORE-007) when this group is lost."""
@@ -160,46 +195,7 @@ class Appender:
             raise gone(self.store.root / self.log)
         self.error = gone(self.store.root / self.log)  # moved, and all there: it is ended where it is now
 
-    def _pack(
-        self, items: list[tuple[Any, ...]], new_blobs: list[str], done: list[tuple[int, str, bytes]]
-    ) -> Iterator[bytes]:
-        parts: list[bytes] = []
-        size = 0
-        for item in items:
-            if size >= CHUNK or len(parts) >= segments.MAX_ITEMS:
-                yield b"".join(parts)
-                parts, size = [], 0
-            size += len(item[-1])
-            if item[0] == BLOB:
-                if item[1] not in self._blobs:
-                    self._blobs.add(item[1])
-                    new_blobs.append(item[1])
-                    parts += segments.item_parts(segments.BLOB, item[2])
-            else:
-                parts += self._link(item[1])
-                if self._sealed is not None:
-                    done.append((self._index - 1, self._prev, item[1]))
-        if parts:
-            yield b"".join(parts)
-
-    def _chain(self, body: bytes) -> bytes:
-        return b"".join(self._link(body))
-
-    def _link(self, body: bytes) -> tuple[bytes, bytes]:
-        data = log.entry_bytes(body, self._index, self._prev)
-        self._prev = hashlib.sha256(data).hexdigest()
-        self._tree.add(data)
-        self._index += 1
-        return segments.item_parts(segments.ENTRY, data)
-
-    def _write(self, chunk: bytes) -> None:
-        view = memoryview(chunk)
-        while view:
-            view = view[os.write(self._fd, view) :]
-        self._file_hash.update(chunk)
-        self._offset += len(chunk)
-
-    def _open_segment(self, new_blobs: list[str]) -> None:
+    def _open_segment(self, group: Group) -> None:
         """Create the next segment and write its opening entries (and what they cite) as its first chunk."""
         for number in self.store.segments(self.log):
             if number > self._segment:  # an earlier attempt created it and failed
@@ -228,7 +224,7 @@ class Appender:
             context, blobs = self._session()
             for sha256, data in blobs:
                 self._blobs.add(sha256)
-                new_blobs.append(sha256)
+                group.blobs.append(sha256)
                 parts.append(segments.pack_item(segments.BLOB, data))
             context |= {"at": now, **state}
             parts.append(self._chain(records.build({"op": "session", "phase": "point"}, context)))
@@ -268,7 +264,7 @@ class Appender:
             context["seen"] = seen
         return context, blobs
 
-    def _write_checkpoint(self) -> None:
+    def _write_checkpoint(self, group: Group) -> None:
         content = {
             "offset": self._offset,
             "op": "stored",
@@ -281,7 +277,7 @@ class Appender:
         note = notes.sign_note(text, self.origin, self.identity).encode()
         self._write(segments.raw_chunk(segments.pack_item(segments.NOTE, note)))
         self._covered = self._index
-        self._next_head: dict[str, Any] = {"origin": self.origin, "root": root.hex(), "size": self._tree.size}
+        group.head = {"origin": self.origin, "root": root.hex(), "size": self._tree.size}
 
     def _remember(self) -> None:
         """Keep the last checkpoint in the home; putting a file in another's place waits for the disk (ext4)."""
@@ -316,7 +312,7 @@ class Appender:
                 _log.error("counterfoil: the end of the log cannot be remembered: %s", exc)
                 self._unremembered = code
 
-    def _give_up(self, exc: Exception, before: tuple[int, str, int, list[bytes], int]) -> None:
+    def _give_up(self, exc: Exception, group: Group) -> None:
         """Undo a failed group in memory; its segment may hold anything, so what is good of it is told later."""
         where = self.store.segment_name(self.log, max(self._segment, 0))
         if isinstance(exc, OSError):
@@ -325,8 +321,10 @@ class Appender:
             exc = LogError(f"cannot write the evidence: {type(exc).__name__}", code="CF-LOG-034", where=where)
         self.error = exc
         self.gone |= exc.code == "CF-STORE-007" or not os.path.isdir(self.store.root)
-        self._index, self._prev, size, peaks, self._covered = before
+        self._index, self._prev, size, peaks, self._covered = group.before
         self._tree = tree.Tree.from_peaks(size, peaks)
+        self._blobs.difference_update(group.blobs)
+        self._out.clear()
         if self._fd < 0:
             return
         os.close(self._fd)

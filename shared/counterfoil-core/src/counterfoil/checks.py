@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from counterfoil import canonical, keys, notes
+from counterfoil import keys, notes
 from counterfoil.choosing import is_live
-from counterfoil.digest import Reference, is_reference, looks_like_reference
+from counterfoil.citations import Citations, Cited
 from counterfoil.entries import OWN, BlobSeen, CheckpointSeen, Entry, Event, NoteBehind, Problem, place
 from counterfoil.errors import CounterfoilError
-from counterfoil.evidence_checks import UNREAD, is_citation, is_list_of_citations
+from counterfoil.evidence_checks import UNREAD
 from counterfoil.findings import Finding, Findings, Verdict
 from counterfoil.log import LogScan
 from counterfoil.record_checks import RecordCheck
@@ -18,7 +18,7 @@ from counterfoil.stored import RECORD, STATEMENT, Stored
 from counterfoil.stores import FolderStore
 from counterfoil.trust_checks import Heads, Shared
 
-__all__ = ["LogCheck", "is_list_of_citations"]
+__all__ = ["LogCheck"]
 
 _CUT: Final = "a process was killed, or the end was cut: compare with a checkpoint held elsewhere"
 
@@ -49,21 +49,26 @@ class LogCheck:
         self.findings = Findings()
         self.notes = Findings()
         self.scan = LogScan(store, name)
-        self.stored = Stored(store, name)
-        self.records = RecordCheck(self.stored, self.say, self.ask)
-        self.statements = StatementCheck(
-            self.stored, keyring, self.checkpoints, self.say, shared or Shared(Heads())
-        )
+        shared = shared or Shared(Heads())
+        self.stored = Stored(store, name, known=shared.known)
+        self.records = RecordCheck(self.stored, self.say, self.ask, known=shared.known)
+        self.statements = StatementCheck(self.stored, keyring, self.checkpoints, self.say, shared)
+        self.scan.shorts = (self.records.short, self.statements.short)
         self._store = store
         self._keyring = keyring
         self._heads = heads
         self._own = own
         self._vkey = ""
-        self.cites: list[tuple[str, bytes]] = []
+        self._citations = Citations(self.stored, self.say)
         self._behind: list[NoteBehind] = []
         self._torn: Problem | None = None
         self._unended: set[str] = set()
         self._promised = False
+
+    @property
+    def cites(self) -> list[Cited]:
+        """Checkpoints of other logs."""
+        return self._citations.found
 
     @property
     def origin(self) -> str:
@@ -110,6 +115,8 @@ class LogCheck:
             if not told:
                 self._left_unclosed(self.name)
         self._remembered()
+        self.counts["records"] = self.records.count
+        self.counts["statements"] = self.statements.count
         self.counts["open"] = len(self.records.open)
         self.counts["runs"] = self.records.runs
         self.counts["handoffs"] = self.statements.handoffs
@@ -126,10 +133,8 @@ class LogCheck:
 
     def _entry(self, entry: Entry) -> None:
         if "payload" in entry.body:
-            self.counts["statements"] += 1
             self.statements.check(entry, place(entry))
             return
-        self.counts["records"] += 1
         self.records.check(entry)
         if entry.op in OWN:
             at = place(entry)
@@ -196,26 +201,7 @@ class LogCheck:
                 message = f"log {name} ({entries}) stood here before the folder was made anew"
                 hint = "restore it if nobody removed it on purpose"
                 self.notes.add(Finding("CF-VERIFY-060", at, message, hint, "intact"))
-        self._cites(context.get("seen"), at)
-
-    def _cites(self, listed: object, at: str) -> None:
-        """Note the other logs' checkpoints that a session cites, in its record or by one list it references."""
-        apart = looks_like_reference(listed)
-        if apart:
-            try:
-                listed = canonical.loads(self.stored.read(Reference.from_dict(listed)))
-            except CounterfoilError:
-                listed = None
-            if not is_list_of_citations(listed):
-                self.say("CF-CANON-011", at, "the list of other logs cannot be read")
-                return
-        for one in listed if type(listed) is list else []:
-            if is_citation(one) and is_reference(one.get("note")):
-                ref = Reference.from_dict(one["note"])
-                if self.stored.there(ref):
-                    self.cites.append((one["log"], self.stored.read(ref)))
-                elif apart:
-                    self.say("CF-VERIFY-010", at, "the checkpoint of another log that it cites is missing")
+        self._citations.session(context.get("seen"), at)
 
     # -- checkpoints, tail, head --------------------------------------------------------------------------------------
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
-from counterfoil import keys, notes
-from counterfoil.choosing import moved_with
-from counterfoil.errors import CounterfoilError
+from counterfoil import keys
+from counterfoil.choosing import is_here, places_of, stands
+from counterfoil.citations import Cited
 from counterfoil.findings import Finding
 from counterfoil.stores import FolderStore
 
-__all__ = ["UNREAD", "Outcome", "absent", "cited", "copied", "foreign", "is_citation", "is_list_of_citations"]
+__all__ = ["UNREAD", "Outcome", "absent", "cited", "copied", "foreign"]
 
 
 UNREAD: Final = {
@@ -28,13 +28,13 @@ class Outcome(NamedTuple):
     name: str
     origin: str
     checkpoints: dict[int, str]
-    seen: list[tuple[str, bytes]]
+    seen: list[Cited]
     blind: bool = False
 
 
 def cited(one: Outcome, everything: Mapping[str, Outcome], *, partial: bool) -> Iterator[Finding]:
     """Findings about other logs whose last checkpoint a session of this log cites."""
-    for name, note in one.seen:
+    for name, _, told in one.seen:
         if name not in everything:
             if not partial:
                 yield Finding(
@@ -44,14 +44,13 @@ def cited(one: Outcome, everything: Mapping[str, Outcome], *, partial: bool) -> 
                     "restore it from a copy",
                 )
             continue
-        try:
-            checkpoint = notes.in_one_form(notes.Note.parse(note))
-        except CounterfoilError as exc:
-            yield Finding(exc.code, name, exc.message, "the citing log was not written by Counterfoil")
+        if len(told) == 2:
+            yield Finding(told[0], name, told[1], "the citing log was not written by Counterfoil")
             continue
         if everything[name].blind:
             continue
-        if everything[name].checkpoints.get(checkpoint.size) != checkpoint.root.hex():
+        _, size, root = told
+        if everything[name].checkpoints.get(size) != root:
             yield Finding(
                 "CF-VERIFY-005",
                 name,
@@ -94,33 +93,31 @@ def copied(
 
 
 def absent(
-    store: FolderStore, heads: dict[str, keys.Head], names: list[str], *, partial: bool
+    store: FolderStore, heads: dict[str, keys.Head], outcomes: Mapping[str, Outcome], *, partial: bool
 ) -> Iterator[Finding]:
     """Logs that this machine remembers in this evidence and that are gone (CF-VERIFY-003).
 
-    ``heads`` are the remembered ones by origin, ``names`` the logs that are there; with ``partial`` (one run was asked
-    for) nothing is said, since not all logs were looked for.
+    ``heads`` are the remembered ones by origin, ``outcomes`` the logs that are there by name: what is remembered is an
+    identity's log, and another one by that name is not it. With ``partial`` (one run was asked for) nothing is said,
+    since not all logs were looked for.
     """
     if partial:
         return
-    moved = moved_with(store, heads)
+    here = {name: one.origin for name, one in outcomes.items()}
+    places = places_of(store, heads, here)
     for origin, head in sorted(heads.items()):
         name = origin.rpartition("/")[2]
-        if name not in names and (head.evidence in store.names or head in moved):
-            entries = "1 entry" if head.size == 1 else f"{head.size} entries"
-            yield Finding(
-                "CF-VERIFY-003",
-                name,
-                f"a log that was written here ({entries}) is gone",
-                f"restore it from a copy; if you deleted it on purpose: counterfoil keys forget {name}",
-            )
-
-
-def is_list_of_citations(listed: object) -> bool:
-    """Whether a list of other logs' checkpoints that stands apart can be read as one."""
-    return type(listed) is list and all(map(is_citation, listed))
-
-
-def is_citation(one: Any) -> bool:
-    """Whether a member of such a list can be read."""
-    return type(one) is dict and type(one.get("log")) is str
+        if is_here(head, here):
+            continue
+        if head.evidence in store.names:
+            if name in here and here[name] not in heads:
+                continue  # said of the log that stands there (CF-VERIFY-053)
+        elif head.evidence not in places or stands(head):
+            continue
+        entries = "1 entry" if head.size == 1 else f"{head.size} entries"
+        yield Finding(
+            "CF-VERIFY-003",
+            name,
+            f"a log that was written here ({entries}) is gone",
+            f"restore it from a copy; if you deleted it on purpose: counterfoil keys forget {name}",
+        )

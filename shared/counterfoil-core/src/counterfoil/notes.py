@@ -13,6 +13,7 @@ import base64
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 from hashlib import sha256
 from typing import Final, NoReturn, Self
 
@@ -40,6 +41,8 @@ _ROOT_BYTES: Final = 32
 _DASH: Final = "\u2014 "
 _CONTROL: Final = re.compile(r"[\x00-\x09\x0b-\x1f]")
 _DECIMAL: Final = re.compile(r"0|[1-9][0-9]{0,19}")
+_NAME: Final = re.compile("[^\\s+\ud800-\udfff]+")
+"""A lone surrogate has no UTF-8 form: such a name can stand in no note."""
 _DSSE_PREFIX: Final = "DSSEv1 "
 
 
@@ -246,6 +249,7 @@ def _parse_line(line: str, number: int) -> NoteSignature:
     return NoteSignature(name, blob[:_KEY_ID_BYTES], blob[_KEY_ID_BYTES:])
 
 
+@lru_cache(maxsize=16)
 def _parse_vkey(text: str) -> tuple[str, bytes, PublicKey]:
     # Base64 may hold a plus sign, names may not.
     name, _, rest = text.partition("+")
@@ -264,12 +268,7 @@ def _key_id(name: str, key: PublicKey) -> bytes:
 
 
 def _is_name(name: str) -> bool:
-    # A lone surrogate has no UTF-8 form: such a name can stand in no note.
-    return (
-        bool(name)
-        and "+" not in name
-        and not any(char.isspace() or "\ud800" <= char <= "\udfff" for char in name)
-    )
+    return _NAME.fullmatch(name) is not None
 
 
 def _check_name(name: str) -> None:

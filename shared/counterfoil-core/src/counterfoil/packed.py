@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Final
 
-__all__ = ["ROW", "Digests"]
+__all__ = ["ROW", "Digests", "Passed"]
 
 ROW: Final = struct.Struct("<32sQ")
 """One item as it is packed: digest, number."""
@@ -21,6 +21,8 @@ _NUMBER: Final = struct.Struct("<Q")
 _USED: Final = 1 << 63
 _RECENT: Final = 1 << 15
 _FIRST: Final = 1 << 17
+_NEAR: Final = 1 << 14
+_DIGESTS: Final = struct.Struct("32s")
 
 
 class Digests:
@@ -120,3 +122,54 @@ class Digests:
                 filled += 1
             pack(table, at, digest, number)
         self._filled = filled
+
+
+class Passed:
+    """A set of digests (32 bytes) of which seldom any but the last some thousands is asked for.
+
+    Older ones are kept end to end, and get a table when one is asked for that is none of the last.
+    """
+
+    __slots__ = ("_last", "_older", "_rows", "_table")
+
+    def __init__(self) -> None:
+        self._last: set[bytes] = set()
+        self._older: set[bytes] = set()
+        self._rows: list[bytes] = []
+        self._table: Digests | None = None
+
+    def add(self, digest: bytes) -> None:
+        """Add a digest, in the set already or not."""
+        self._last.add(digest)
+        if len(self._last) > _NEAR:
+            self._move()
+
+    def extend(self, rows: bytes | memoryview) -> None:
+        """Add digests that stand end to end."""
+        step = _NEAR * 32
+        for at in range(0, len(rows), step):
+            self._last.update(one for (one,) in _DIGESTS.iter_unpack(rows[at : at + step]))
+            if len(self._last) > _NEAR:
+                self._move()
+
+    def near(self, digest: bytes) -> bool:
+        """Whether a digest is among the last; if not, it may be among the older ones."""
+        return digest in self._last or digest in self._older
+
+    def __contains__(self, digest: bytes) -> bool:
+        if self.near(digest):
+            return True
+        if self._table is None:
+            if not self._rows:
+                return False
+            self._table = Digests()
+            while self._rows:
+                self._table.extend(one for (one,) in _DIGESTS.iter_unpack(self._rows.pop()))
+        return digest in self._table
+
+    def _move(self) -> None:
+        if self._table is not None:
+            self._table.extend(self._older)
+        elif self._older:
+            self._rows.append(b"".join(self._older))
+        self._older, self._last = self._last, set()

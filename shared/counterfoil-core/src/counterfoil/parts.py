@@ -12,7 +12,7 @@ from __future__ import annotations
 import base64
 import contextlib
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -20,14 +20,18 @@ import orjson
 
 from counterfoil._ed25519 import PublicKey
 from counterfoil.before import Before, NotAlone
+from counterfoil.citations import Told
 from counterfoil.dsse import PAYLOAD_TYPE, Check, pae
 from counterfoil.entries import OWN, BlobSeen, Entry, Event
 from counterfoil.errors import CounterfoilError
 from counterfoil.findings import MOST, Verdict
 from counterfoil.log import LogScan, State, Step
+from counterfoil.moulds import Known
+from counterfoil.opening import Opened, opened
 from counterfoil.record_checks import RecordCheck, Ties
 from counterfoil.stored import Stored
 from counterfoil.stores import FolderStore
+from counterfoil.stores.watched import Watched
 
 if TYPE_CHECKING:
     from counterfoil.checks import (
@@ -42,6 +46,10 @@ _LOOK: Final = 1 << 20
 
 _ASKED: Final = 1 << 16
 """Questions about what stands before a segment that are kept for whoever knows it."""
+
+
+_KNOWN: Final = Known()
+"""What the parts that this process checks have in common."""
 
 
 class Task(NamedTuple):
@@ -64,6 +72,14 @@ class Said(NamedTuple):
     digest: object
 
 
+class Signed(NamedTuple):
+    """A plain envelope: its index, what is in it, and the key (32 bytes) that signed it, none where it is not known."""
+
+    index: int  # type: ignore[assignment]
+    envelope: Opened
+    signer: bytes
+
+
 class Part(NamedTuple):
     """What checking a segment gave.
 
@@ -79,29 +95,30 @@ class Part(NamedTuple):
     rows: bytes
     known: bytes
     citable: dict[bytes, tuple[int, int, int, int]]
-    items: list[tuple[int, int, Said | Event]]
+    noted: dict[bytes, bytes | Told]
+    items: list[tuple[int, int, Said | Event | Signed]]
     more: dict[Verdict, int]
     valid: set[bytes]
     keys: dict[str, bytes]
 
 
-def check_part(task: Task) -> Part | None:
-    """Check one segment; None when it has to be read in order."""
+def check_part(task: Task, told: Callable[[int], None] | None = None) -> Part | None:
+    """Check one segment; None when it has to be read in order. ``told`` hears now and then how many bytes were read."""
     try:
-        return _check(task)
+        return _check(task, told)
     except (NotAlone, CounterfoilError, OSError):
         return None
 
 
-def _check(task: Task) -> Part | None:
-    store = FolderStore(Path(task.root))
+def _check(task: Task, told: Callable[[int], None] | None) -> Part | None:
+    store = FolderStore(Path(task.root)) if told is None else Watched(Path(task.root), told)
     scan = LogScan(store, task.log)
     if not scan.start_at(task.step.number):
         return None
     start = (scan.index, scan.prev, scan.tree.size, scan.tree.peaks())
     before = Before()
-    stored = Stored(store, task.log, before=before)
-    items: list[tuple[int, int, Said | Event]] = []
+    stored = Stored(store, task.log, before=before, known=_KNOWN)
+    items: list[tuple[int, int, Said | Event | Signed]] = []
     more: dict[Verdict, int] = {}
     rows, known = stored.rows, stored.known_rows
 
@@ -124,16 +141,24 @@ def _check(task: Task) -> Part | None:
                 raise NotAlone  # in order it is known at once which of so many are findings, and few of them are kept
             items.append((len(rows), len(known), Said(code, at, message, "broken", True, digest)))
 
-    check = RecordCheck(stored, say, ask, before=before)
+    check = RecordCheck(stored, say, ask, before=before, known=_KNOWN)
     signatures = _Signatures(task.keys)
-    count = 0
+
+    def sealed(body: bytes) -> bool:
+        envelope = opened(body)
+        if envelope is None or b'"urn:counterfoil:binding:' in envelope.payload:
+            return False
+        signer = signatures.signer(envelope)
+        items.append((len(rows), len(known), Signed(scan.index, envelope, signer)))
+        return True
+
+    scan.shorts = (check.short, sealed)
     for event in scan.read(task.step):
         if isinstance(event, BlobSeen):
             stored.blob(event)
         elif not isinstance(event, Entry):
             items.append((len(rows), len(known), event))
         elif event.op not in OWN and "payload" not in event.body:
-            count += 1
             check.check(event)
         else:
             if event.op in OWN:
@@ -150,10 +175,11 @@ def _check(task: Task) -> Part | None:
         scan.state(),
         before,
         check.ties(),
-        count,
+        check.count,
         bytes(rows),
         bytes(known),
         stored.citable,
+        stored.noted,
         items,
         more,
         signatures.valid,
@@ -187,6 +213,12 @@ class _Signatures:
         except (ValueError, TypeError, KeyError, AttributeError):
             return
 
+    def signer(self, envelope: Opened) -> bytes:
+        """The key (32 bytes) that signed an envelope, if it is at hand and did."""
+        key = self._key(envelope.keyid.decode())
+        signed = key is not None and key.verify(envelope.sig, pae(PAYLOAD_TYPE, envelope.payload))
+        return key.raw if key is not None and signed else b""
+
     def _key(self, keyid: str) -> PublicKey | None:
         if keyid not in self._keys:
             raw = self._known.get(keyid) or self.learned.get(keyid)
@@ -214,9 +246,11 @@ def _mark(key: PublicKey, sig: bytes, message: bytes) -> bytes:
 class Proven:
     """Signatures that were found valid elsewhere; ``check`` stands in for verifying them again."""
 
-    __slots__ = ("_otherwise", "_valid")
+    __slots__ = ("_otherwise", "_valid", "signer")
 
     def __init__(self, otherwise: Check | None) -> None:
+        self.signer = b""
+        """The key that made the one signature of the envelope that is judged just now."""
         self._valid: set[bytes] = set()
         self._otherwise = otherwise
 
@@ -226,6 +260,8 @@ class Proven:
 
     def check(self, key: PublicKey, sig: bytes, message: bytes) -> bool:
         """Whether a signature over a message is a key's."""
+        if key.raw == self.signer:
+            return True
         if len(sig) == 64 and _mark(key, sig, message) in self._valid:
             return True
         return key.verify(sig, message) if self._otherwise is None else self._otherwise(key, sig, message)
@@ -265,7 +301,10 @@ def judge_part(check: LogCheck, part: Part, proven: Proven) -> bool:
     if not check.records.follows(before, part.ties.touched) or not stored.follows(before.parts, part.rows):
         return False
     proven.take(part.valid)
-    stored.citable = {**part.citable, **stored.citable}
+    for digest, place in part.citable.items():
+        stored.citable.setdefault(digest, place)
+    for digest, note in part.noted.items():
+        stored.noted.setdefault(digest, note)
     rows, known = memoryview(part.rows), memoryview(part.known)
     rows_done = known_done = 0
     for rows_now, known_now, item in part.items:
@@ -276,13 +315,19 @@ def judge_part(check: LogCheck, part: Part, proven: Proven) -> bool:
                 check.ask(item.code, item.at, item.message, item.digest)
             else:
                 check.say(item.code, item.at, item.message, verdict=item.verdict)
+        elif isinstance(item, Signed):
+            proven.signer = item.signer
+            if not check.statements.plain(item.envelope):
+                body = item.envelope.body()
+                check.take(Entry(check.name, item.index, "", body, b"", 0, 0, "statement", [], True))
+            proven.signer = b""
         elif isinstance(item, Entry) and not item.body:
             check.take(item._replace(body=orjson.loads(item.body_bytes)))
         else:
             check.take(item)
     stored.merge(rows[rows_done:], known[known_done:])
     check.records.merge(part.ties, before)
-    check.counts["records"] += part.records
+    check.records.count += part.records
     check.findings.count(part.more)
     scan.go_on(part.state)
     proven.take(set())

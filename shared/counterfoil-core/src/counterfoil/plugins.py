@@ -6,12 +6,12 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
-from pathlib import Path
 from typing import Final, TypeVar
 
 import pluggy
 
 from counterfoil import hooks
+from counterfoil._files import read_given
 from counterfoil.errors import PluginError
 from counterfoil.hooks import Deny, Instrumentation, Redaction, Transfer
 
@@ -20,6 +20,8 @@ __all__ = ["GROUP", "Broken", "Plugin", "Plugins", "loaded"]
 T = TypeVar("T")
 GROUP: Final = "counterfoil"
 _BROKEN_MAX: Final = 100
+_LIMIT: Final = 16 << 20
+"""Bytes of a settings file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +182,7 @@ def _from_file() -> str | None:
     """What the project's file allows; settings are slow to import, so a look comes first."""
     for name in ("counterfoil.toml", "pyproject.toml"):
         try:
-            data = Path(name).read_bytes()
+            data = read_given(name, limit=_LIMIT)
         except OSError:
             continue
         if b"counterfoil" in name.encode() + data and b"plugins" in data:

@@ -5,16 +5,19 @@ Needs nothing but the records: no folder, no keys. With ``before`` only a part o
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from hashlib import sha256
-from typing import Any, NamedTuple, TypeGuard
+from typing import Any, Final, NamedTuple, TypeGuard
 
 from counterfoil import records
 from counterfoil.before import Before, NotAlone
-from counterfoil.digest import is_reference
-from counterfoil.entries import Entry, place, same
+from counterfoil.digest import is_reference, looks_like_reference
+from counterfoil.entries import OPENERS, OWN, Entry, place, same
+from counterfoil.moulds import NATURAL, REFERENCE, TEXT, Groups, Known, NoMould, Path, compiled, hex64, spell
 from counterfoil.shapes import Part, need_of
-from counterfoil.stored import Stored
+from counterfoil.stored import RECORD, STATEMENT, Stored
 
 __all__ = ["RecordCheck", "Ties"]
 
@@ -29,7 +32,7 @@ class Ties(NamedTuple):
     touched: set[str]
 
 
-def _is_parent(one: object) -> TypeGuard[dict[str, Any]]:
+def _is_parent(one: object) -> TypeGuard[dict[str, str]]:
     """Whether a record's parent has its form; of which relation it is may be said by a later word."""
     return (
         type(one) is dict and one.keys() == {"digest", "rel"} and type(one["rel"]) is str and one["rel"] != ""
@@ -39,7 +42,8 @@ def _is_parent(one: object) -> TypeGuard[dict[str, Any]]:
 class RecordCheck:
     """Records of one log, in order; ``say`` takes each finding, ``ask`` a digest that has to be known by now.
 
-    ``open``: calls without end (to their run); ``started``, ``ended``: calls by run since its last totals.
+    ``open``: calls without end (to their run); ``started``, ``ended``: calls by run since its last totals; ``count``:
+    records that passed by.
     """
 
     def __init__(
@@ -49,6 +53,7 @@ class RecordCheck:
         ask: Callable[[str, str, str, object], None],
         *,
         before: Before | None = None,
+        known: Known | None = None,
     ) -> None:
         self.open: dict[str, str] = {}
         self.started: dict[str, int] = {}
@@ -56,13 +61,52 @@ class RecordCheck:
         self.totalled: set[str] = set()
         self.touched: set[str] = set()
         self.runs = 0
+        self.count = 0
+        self._moulds = (known or Known()).of(_mould)
         self._stored = stored
         self._say = say
         self._ask = ask
         self._before = before
 
+    def short(self, body: bytes) -> bool:
+        """Judge a record by its text, if it is like others and there is nothing to say; else False, nothing done."""
+        got = self._moulds.match(body)
+        if got is None:
+            return False
+        mould, found = got
+        stored, told = self._stored, found.group(*mould.told)
+        if told[0] in _LOGS_OWN:
+            return False
+        lately = stored.lately
+        for at in mould.cited:
+            if found[at] not in lately and not stored.cites(found[at]):
+                return False
+        for at, least in mould.named:
+            if not stored.knows(found[at].decode(), least=least):
+                return False
+        if mould.joined:
+            phase, call, run = told[1], told[2].decode(), told[3].decode()
+            if phase == b"start":
+                self._start(call, run)
+            elif phase == b"end":
+                if call not in self.open:
+                    return False
+                ended, totals = self.ended.get(run, 0) + 1, mould.totals
+                if totals and (ended, self.started.get(run, 0)) != tuple(int(found[at]) for at in totals):
+                    return False
+                del self.open[call]
+                self.ended[run] = ended
+                if totals:
+                    self._totalled(run)
+        stored.add_raw(sha256(body).digest())
+        self.count += 1
+        return True
+
     def check(self, entry: Entry) -> None:
         """Judge one record."""
+        self.count += 1
+        if entry.plain and entry.op not in OWN:
+            self._moulds.learn(entry.body_bytes, entry.body)
         has = self._stored.has
         for ref in entry.cited:
             if not ref[0] or not has(Part(bytes.fromhex(ref[0]), ref[1], need_of(ref[2]))):
@@ -101,28 +145,37 @@ class RecordCheck:
         if type(call) is not str:
             return
         if content["phase"] == "start":
-            if call == run:
-                self.runs += 1
-            self.open[call] = run if type(run) is str else ""
-            if type(run) is str:
-                self.started[run] = self.started.get(run, 0) + 1
-            if self._before is not None:
-                self.touched.add(call)
+            self._start(call, run)
         elif context.get("late") is not True:
             if self.open.pop(call, None) is None and not self._was_open(call):
                 self._say("CF-VERIFY-022", place(entry), "an end without a start", verdict="incomplete")
             if type(run) is not str:
-                return  # it is a call all the same, and counted for no run
+                return
             self.ended[run] = self.ended.get(run, 0) + 1
             totals = content.get("totals")
             if type(totals) is dict:
-                counted = {"ended": self.ended.pop(run, 0), "started": self.started.pop(run, 0)}
+                counted = {"ended": self.ended.get(run, 0), "started": self.started.get(run, 0)}
                 if not same(totals, counted) and not self._were(run, totals, counted):
                     message = f"the run had {totals}, the log holds {counted}"
                     self._say("CF-VERIFY-023", place(entry), message, verdict="incomplete")
-                if self._before is not None and run not in self.totalled:
-                    self._before.totals.setdefault(run, (0, 0))
-                    self.totalled.add(run)
+                self._totalled(run)
+
+    def _start(self, call: str, run: object) -> None:
+        if call == run:
+            self.runs += 1
+        # What has no run is a call all the same, and counted for no run.
+        self.open[call] = run if type(run) is str else ""
+        if type(run) is str:
+            self.started[run] = self.started.get(run, 0) + 1
+        if self._before is not None:
+            self.touched.add(call)
+
+    def _totalled(self, run: str) -> None:
+        self.ended.pop(run, None)
+        self.started.pop(run, None)
+        if self._before is not None and run not in self.totalled:
+            self._before.totals.setdefault(run, (0, 0))
+            self.totalled.add(run)
 
     # -- what stands before -------------------------------------------------------------------------------------------
 
@@ -172,3 +225,98 @@ class RecordCheck:
             for run, count in theirs.items():
                 ours[run] = ours.get(run, 0) + count
         self.runs += other.runs
+
+
+# -- records that are alike -------------------------------------------------------------------------------------------
+
+_LOGS_OWN: Final = frozenset(op.encode() for op in (*OPENERS, *OWN, "stored"))
+
+
+@dataclass(frozen=True, slots=True)
+class _Mould:
+    """Records of one form: the groups of what is asked of each.
+
+    ``told`` are op, phase, call and run (op again for those that do not join it to others), ``cited`` references,
+    ``named`` digests with what they have to be of, ``totals`` what a run's last record says that ended and started.
+    """
+
+    fullmatch: Callable[[bytes], re.Match[bytes] | None]
+    told: tuple[int, int, int, int]
+    joined: bool
+    cited: tuple[int, ...]
+    named: tuple[tuple[int, int], ...]
+    totals: tuple[int, ...]
+
+
+def _mould(body: dict[str, Any], text: bytes) -> _Mould:
+    """The mould of a record without null and float; NoMould where its kind asks for more than ``short`` looks at."""
+    content, context = body["content"], body["context"]
+    totals = content.get("totals")
+    if "late" in context or ("totals" in content and (type(totals) is not dict or totals.keys() != _TIED)):
+        raise NoMould
+    groups = Groups()
+    at: dict[Path, int] = {}
+    cited: list[int] = []
+    named: list[tuple[int, int]] = []
+
+    def choose(path: Path, value: Any) -> bytes | None:
+        if value is None:
+            raise NoMould
+        if path == _V:
+            return b"%d" % records.VERSION  # another version is another thing, whatever it looks like
+        if looks_like_reference(value):
+            if not is_reference(value):
+                raise NoMould
+            cited.append(groups.next())
+            return b"(" + REFERENCE + b")"
+        if path in _TOLD and type(value) is str:
+            at[path] = groups.next()
+            return b'"(' + TEXT + b')"'
+        if path in _TOTALS:
+            if type(value) is not int:
+                raise NoMould
+            at[path] = groups.next()
+            return b"(" + NATURAL + b")"
+        if path in (_PARENTS, _HANDOFFS) and type(value) is not list:
+            raise NoMould
+        if path[:2] == _PARENTS and len(path) == 3 and (type(value) is not dict or value.keys() != _PARENT):
+            raise NoMould
+        if path[:2] == _HANDOFFS and len(path) == 3:
+            named.append((groups.next(), STATEMENT))
+            return hex64(value)
+        if path[:2] == _PARENTS and len(path) == 4 and path[3] == "digest":
+            named.append((groups.next(), RECORD))
+            return hex64(value)
+        if path[:2] == _PARENTS and len(path) == 4:
+            if type(value) is not str or value == "":
+                raise NoMould
+            return b'"' + TEXT[:-2] + b'++"'
+        return None
+
+    pattern = spell(body, choose)
+    joined = all(path in at for path in _TOLD)
+    if _CALL in at and not joined:
+        raise NoMould  # a call without a run is joined to its end all the same
+    op = at[_OP]
+    tied = tuple(at[path] for path in _TOTALS if path in at)
+    return _Mould(
+        compiled(pattern),
+        (op, at.get(_PHASE, op), at.get(_CALL, op), at.get(_RUN, op)),
+        joined,
+        tuple(cited),
+        tuple(named),
+        tied,
+    )
+
+
+_V: Final[Path] = ("v",)
+_OP: Final[Path] = ("content", "op")
+_PHASE: Final[Path] = ("content", "phase")
+_CALL: Final[Path] = ("context", "call")
+_RUN: Final[Path] = ("context", "run")
+_TIED: Final = frozenset({"ended", "started"})
+_TOTALS: Final[tuple[Path, ...]] = (("content", "totals", "ended"), ("content", "totals", "started"))
+_TOLD: Final = frozenset((_OP, _PHASE, _CALL, _RUN))
+_PARENTS: Final[Path] = ("context", "parents")
+_HANDOFFS: Final[Path] = ("context", "handoffs")
+_PARENT: Final = frozenset({"digest", "rel"})

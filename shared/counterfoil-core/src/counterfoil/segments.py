@@ -35,11 +35,11 @@ __all__ = [
     "Item",
     "TornChunk",
     "bounds_of",
-    "item_parts",
     "items",
     "items_at",
     "pack_item",
     "raw_chunk",
+    "raw_parts",
     "read_chunks",
     "stands_alone",
 ]
@@ -81,6 +81,15 @@ class Chunk(NamedTuple):
     data: bytes
 
 
+class Header(NamedTuple):
+    """What stands before a chunk's stored bytes."""
+
+    form: int
+    length: int
+    raw_length: int
+    checksum: int
+
+
 class Item(NamedTuple):
     """One item of a chunk; ``data`` is the bytes behind its header."""
 
@@ -96,11 +105,6 @@ class TornChunk(LogError):
         self.offset = offset
 
 
-def item_parts(kind: int, data: bytes) -> tuple[bytes, bytes]:
-    """Header and data of an item, to be joined with others."""
-    return ITEM_HEADER.pack(kind, len(data)), data
-
-
 def pack_item(kind: int, data: bytes) -> bytes:
     """Item bytes: header and data."""
     return ITEM_HEADER.pack(kind, len(data)) + data
@@ -113,7 +117,12 @@ def _header(form: int, stored: bytes, raw_length: int) -> bytes:
 
 def raw_chunk(data: bytes) -> bytes:
     """A chunk of form raw."""
-    return _header(RAW, data, len(data)) + data
+    return b"".join(raw_parts(data))
+
+
+def raw_parts(data: bytes) -> tuple[bytes, bytes]:
+    """The same, header and bytes, to be written one behind the other."""
+    return _header(RAW, data, len(data)), data
 
 
 class Compressor:
@@ -128,6 +137,10 @@ class Compressor:
 
     def chunk(self, data: bytes) -> bytes:
         """One flushed chunk holding ``data``; a reader needs the stream's earlier chunks only."""
+        return b"".join(self.parts(data, count=_count(data)))
+
+    def parts(self, data: bytes, *, count: int) -> tuple[bytes, bytes]:
+        """The same of ``count`` items, header and bytes, to be written one behind the other."""
         form = ZSTD_NEXT
         if self._stream is None or self._raw >= FRAME:
             self._stream, self._raw, form = self._zstd.compressobj(), 0, ZSTD_FIRST
@@ -136,10 +149,10 @@ class Compressor:
         if not _fits(len(stored), len(data)):
             self._stream, self._raw, form = self._zstd.compressobj(), len(data), ZSTD_FIRST
             stored = self._evenly(data)
-        if _count(data) > CHUNK_HEADER.size + len(stored):
+        if count > CHUNK_HEADER.size + len(stored):
             self._stream = None
-            return raw_chunk(data)
-        return _header(form, stored, len(data)) + stored
+            return raw_parts(data)
+        return _header(form, stored, len(data)), stored
 
     def _evenly(self, data: bytes) -> bytes:
         """Stored bytes for what is all the same, in blocks that are too short to stand for much."""
@@ -180,14 +193,10 @@ def read_chunks(
             return
         if len(head) < CHUNK_HEADER.size:
             raise TornChunk("a chunk header is cut", offset=offset, where=where)
-        form, length, raw_length, checksum = CHUNK_HEADER.unpack(head)
-        if (
-            head[1:4] != b"\0\0\0"
-            or form > ZSTD_NEXT
-            or max(length, raw_length) > MAX_CHUNK
-            or not _fits(length, raw_length)
-        ):
+        found = header(head)
+        if found is None:
             raise TornChunk("not a chunk header", offset=offset, where=where)
+        form, length, raw_length, checksum = found
         stop = offset + CHUNK_HEADER.size + length
         if end is not None and stop > end:
             raise TornChunk("a chunk runs past the end", offset=offset, where=where)
@@ -214,6 +223,15 @@ def read_chunks(
             hasher.update(head)
             hasher.update(stored)
         offset = stop
+
+
+def header(head: bytes) -> Header | None:
+    """The header of a chunk, None where these bytes can be none."""
+    if len(head) < CHUNK_HEADER.size:
+        return None
+    found = Header(*CHUNK_HEADER.unpack(head))
+    sane = found.form <= ZSTD_NEXT and max(found.length, found.raw_length) <= MAX_CHUNK
+    return found if sane and head[1:4] == b"\0\0\0" and _fits(found.length, found.raw_length) else None
 
 
 def _size(file: BinaryIO) -> int:

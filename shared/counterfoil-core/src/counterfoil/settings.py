@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import tomllib
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, Final, Literal, cast
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from counterfoil import switches
+from counterfoil._files import read_given
 from counterfoil.errors import ConfigError
 from counterfoil.switches import DEFAULT_EVIDENCE, OFF
 
@@ -17,6 +18,9 @@ __all__ = ["DEFAULT_EVIDENCE", "OFF", "Durability", "Mode", "Settings", "load"]
 
 Mode = Literal["observe", "enforce", "hold"]
 Durability = Literal["group", "call"]
+
+_LIMIT: Final = 16 << 20
+"""Bytes of a settings file."""
 
 
 class Settings(BaseModel):
@@ -64,7 +68,7 @@ def _from_file() -> dict[str, Any]:
     for name in ("counterfoil.toml", "pyproject.toml"):
         path = Path(name)
         try:
-            data = tomllib.loads(path.read_text("utf-8"))
+            data = tomllib.loads(read_given(path, limit=_LIMIT).decode())
         except (FileNotFoundError, NotADirectoryError):
             continue
         except (ValueError, OSError, RecursionError) as exc:

@@ -22,8 +22,10 @@ from counterfoil.errors import CanonicalError
 
 __all__ = [
     "ANY",
+    "CITED",
     "FOLD",
     "MAX_NUMBER",
+    "NODE",
     "NODE_END",
     "REFERENCE",
     "TEXT",
@@ -56,6 +58,10 @@ REFERENCE: Final = re.compile(
     rb'\{"\$ref":\{"media":"((?:[^"\\]++|\\.)*+)","sha256":"([0-9a-f]{64})","size":(0|[1-9][0-9]{0,15})\}\}'
 )
 """A reference in a value, which is canonical JSON: there it reads just so, and no string holds a bare quote."""
+CITED: Final = re.compile(
+    rb'\{"media":"([ !#-\[\]-~]*+)","sha256":"([0-9a-f]{64})","size":([1-9][0-9]{0,15}+|0)\}'
+).fullmatch
+"""A reference's own text, canonical."""
 NODE_END: Final = re.compile(rb',"n":[0-9]{1,20},"parent":"([0-9a-f]{64})?"\}\Z')
 """How a node of a message list ends: with the one before it, if there is one."""
 _NUMBER: Final = re.compile(rb"-?[0-9]")
@@ -110,12 +116,13 @@ def shape_of(data: bytes) -> Shape | None:
     value = _read(data)
     if value is None or not _is_reduced(value, data):
         return None
-    return _node(value) if type(value) is dict and value.keys() == _NODE else _PLAIN
+    return _node(value) if type(value) is dict and value.keys() == NODE else _PLAIN
 
 
 _PLAIN: Final = Shape()
 _SECOND: Final = {b"{": (b'"', b"}"), b"[": tuple(bytes([byte]) for byte in b'"[{]-0123456789tfn')}
-_NODE: Final = frozenset({"add", "n", "parent"})
+NODE: Final = frozenset({"add", "n", "parent"})
+"""Members of a node of a message list."""
 
 
 def parts_of(data: bytes) -> Iterator[Part]:

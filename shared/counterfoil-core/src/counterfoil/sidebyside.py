@@ -7,6 +7,7 @@ of its threads. Whatever goes wrong with one (it cannot start, it is killed) cos
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
 import pickle
 import struct
@@ -14,7 +15,7 @@ import subprocess
 import sys
 import threading
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from types import TracebackType
 from typing import BinaryIO, Final, Self
@@ -27,6 +28,8 @@ from counterfoil.stores import FolderStore
 __all__ = ["SideBySide", "enough", "serve"]
 
 _LENGTH: Final = struct.Struct("<Q")
+_ONLY_TOLD: Final = 1 << 63
+"""Marks a length that nothing follows: so much was read."""
 _ENOUGH: Final = 16 << 20
 """Bytes of evidence from which starting processes pays, if a quarter of them are outside the largest segment."""
 _CODE: Final = "from counterfoil.sidebyside import serve; serve()"
@@ -48,10 +51,21 @@ def enough(store: FolderStore) -> int:
 
 
 class SideBySide:
-    """Segments of several logs, each checked ahead of its turn by one of ``jobs`` processes; a context manager."""
+    """Segments of several logs, each checked ahead of its turn by one of ``jobs`` processes; a context manager.
 
-    def __init__(self, store: FolderStore, names: list[str], *, jobs: int) -> None:
+    ``told`` hears, on whatever thread, how many more bytes the processes have read.
+    """
+
+    def __init__(
+        self,
+        store: FolderStore,
+        names: list[str],
+        *,
+        jobs: int,
+        told: Callable[[int], None] | None = None,
+    ) -> None:
         self._store = store
+        self._told = told
         self._names = deque(names)
         self._jobs = jobs
         self._threads = ThreadPoolExecutor(jobs, thread_name_prefix="counterfoil-verify")
@@ -132,7 +146,10 @@ class SideBySide:
             ):
                 return None
             _write(child.stdin, pickle.dumps(task, pickle.HIGHEST_PROTOCOL))  # type: ignore[arg-type]
-            return _read(child.stdout)  # type: ignore[arg-type]
+            while isinstance(answer := _read(child.stdout), int):  # type: ignore[arg-type]
+                if self._told is not None:
+                    self._told(answer)
+            return answer
         except (OSError, EOFError):
             self._local.child = None
             return None
@@ -157,12 +174,16 @@ def serve() -> None:
     """Read tasks from stdin and write what checking them gave to stdout, until there are no more."""
     with open(os.dup(0), "rb") as tasks, open(os.dup(1), "wb") as results:
         os.dup2(2, 1)  # nothing else may get between the results
+        gc.disable()  # what a task leaves behind is in circles: it goes at once when the task is done, or never
         while True:
             try:
-                task = pickle.loads(_read(tasks))  # noqa: S301 - from the process that started this one
+                task = pickle.loads(_read(tasks))  # type: ignore[arg-type]  # noqa: S301 - from who started this
             except EOFError:
                 return
-            _write(results, pickle.dumps(check_part(task), pickle.HIGHEST_PROTOCOL))
+            part = check_part(task, lambda size: _tell(results, size))
+            _write(results, pickle.dumps(part, pickle.HIGHEST_PROTOCOL))
+            del task, part
+            gc.collect()
 
 
 def _part(packed: bytearray | None) -> Part | None:
@@ -179,11 +200,20 @@ def _write(file: BinaryIO, data: bytes) -> None:
     file.flush()
 
 
-def _read(file: BinaryIO) -> bytearray:
+def _tell(file: BinaryIO, size: int) -> None:
+    file.write(_LENGTH.pack(size | _ONLY_TOLD))
+    file.flush()
+
+
+def _read(file: BinaryIO) -> bytearray | int:
+    """What was written, or the size that was told."""
     head = file.read(_LENGTH.size)
     if len(head) < _LENGTH.size:
         raise EOFError
-    data = bytearray(_LENGTH.unpack(head)[0])  # in place: reading that much otherwise takes it twice
+    length = _LENGTH.unpack(head)[0]
+    if length & _ONLY_TOLD:
+        return int(length ^ _ONLY_TOLD)
+    data = bytearray(length)  # in place: reading that much otherwise takes it twice
     view = memoryview(data)
     while view:
         got = file.readinto(view)  # type: ignore[attr-defined]

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator
+from hashlib import sha256
 from typing import Final
 
 from counterfoil import keys, statements
-from counterfoil.digest import MEDIA_JSON, Reference
-from counterfoil.dsse import Envelope
+from counterfoil.digest import Reference
+from counterfoil.dsse import PAYLOAD_TYPE, Envelope, pae
 from counterfoil.errors import CounterfoilError
+from counterfoil.lists import ParentLists
 from counterfoil.log import Entry
+from counterfoil.opening import Opened, opened
+from counterfoil.recorded import mould_of
+from counterfoil.shapes import Part
 from counterfoil.stored import HANDOFF, STATEMENT, Stored
 from counterfoil.trust_checks import Lineage, Said, Shared, judge
 
@@ -36,7 +41,7 @@ class StatementCheck:
     ) -> None:
         self.origin = ""
         self.identity: keys.PublicKey | None = None
-        self.handoffs = 0
+        self.handoffs = self.count = 0
         self.blind = False
         self._stored = stored
         self._keyring = keyring
@@ -46,8 +51,10 @@ class StatementCheck:
         self._accepted: set[tuple[bytes, bytes]] = set()
         self._shared = shared
         self._lineage = Lineage()
-        self._payloads: dict[str, Reference] = {}
+        self._lists = ParentLists(stored, self._lineage)
+        self._payloads: dict[str, tuple[Reference, bool]] = {}
         self._begun = False
+        self._moulds = shared.known.of(mould_of)
 
     @property
     def is_blind(self) -> bool:
@@ -69,8 +76,43 @@ class StatementCheck:
                 )
         self._begun = True
 
+    def short(self, body: bytes) -> bool:
+        """Judge a statement by its text, if it is like others and there is nothing to say; else False, nothing done."""
+        envelope = opened(body)
+        return envelope is not None and self.plain(envelope)
+
+    def plain(self, envelope: Opened) -> bool:
+        """The same of an envelope that was opened."""
+        if self.identity is None or self._shared.policy is not None or self._lineage:
+            return False
+        got = self._moulds.match(envelope.payload)
+        if got is None:
+            return False
+        mould, found = got
+        bound = self._bound.get(envelope.keyid.decode())
+        if bound is None or found[mould.key] != envelope.keyid or found[mould.actor].decode() != bound[0]:
+            return False
+        stored = self._stored
+        if mould.own:
+            origin, root, size = (one.decode() for one in found.group(*mould.own))
+            if origin != self.origin or self._checkpoints.get(int(size)) != root:
+                return False
+        payload = Part(bytes.fromhex(found[mould.payload].decode()), int(found[mould.size]), mould.need)
+        if not stored.has(payload):
+            return False
+        if not all(stored.knows_raw(bytes.fromhex(found[parent].decode())) for parent in mould.parents):
+            return False
+        key, message, check = bound[1], pae(PAYLOAD_TYPE, envelope.payload), self._shared.check
+        if not (key.verify(envelope.sig, message) if check is None else check(key, envelope.sig, message)):
+            return False
+        stored.add_raw(sha256(envelope.payload).digest(), HANDOFF)
+        self.handoffs += 1
+        self.count += 1
+        return True
+
     def check(self, entry: Entry, at: str) -> None:
         """Judge one entry that is an envelope."""
+        self.count += 1
         try:
             envelope = Envelope.parse(entry.body)
             if not envelope.is_normal(entry.body):
@@ -95,6 +137,8 @@ class StatementCheck:
             self._receipt(statement.digest, predicate, at)
         self._lineage.add(statement)
         self._trusted(predicate, signers, at)
+        if isinstance(predicate, statements.Handoff) and predicate.proof == "recorded":
+            self._moulds.learn(envelope.payload, None)
 
     def _trusted(self, predicate: statements.Predicate, signers: list[str], at: str) -> None:
         """Authority, taint, heads and the policy, for a statement that names one of the keys that signed it."""
@@ -104,14 +148,17 @@ class StatementCheck:
             if predicate.own is not None or predicate.seen:
                 self._shared.heads.note(at.partition(" ")[0], self.origin, predicate)
         found: Iterator[Said] = iter(())
-        if isinstance(predicate, statements.Handoff) and (predicate.authority is not None or self._lineage):
+        if isinstance(predicate, statements.Handoff):
             key = None if self.identity is None else self.identity.keyid
-            ours = (
+            taints: frozenset[str] = frozenset()
+            if (
                 predicate.proof == "recorded"
                 or predicate.sender.key == key
                 or predicate.sender.key in self._bound
-            )
-            found = self._lineage.check(predicate, self._parents(predicate) if ours else ())
+            ):
+                taints = self._lists.look(predicate.parentSet).taints
+                taints |= self._lineage.taints(one.digest for one in predicate.parents)
+            found = self._lineage.check(predicate, taints)
         if self._shared.policy is not None and self.identity is not None:
             rules = judge(self._shared.policy, predicate, signers, self.identity.keyid)
             found = itertools.chain(found, rules)
@@ -155,11 +202,6 @@ class StatementCheck:
         if not (self.is_blind and exc.code == "CF-DSSE-010"):
             self._say(exc.code, at, exc.message)
 
-    def _parents(self, handoff: statements.Handoff) -> Iterator[statements.Parent]:
-        yield from handoff.parents
-        if handoff.parentSet is not None:
-            yield from self._listed(handoff.parentSet) or ()
-
     def _binding(self, binding: statements.Binding, signers: list[str], at: str) -> None:
         if self.is_blind:
             return
@@ -183,7 +225,8 @@ class StatementCheck:
             ours and handoff.own is not None and handoff.own.origin == self.origin
         )
         if came:
-            self._payloads[digest] = payload
+            elsewhere = ours and handoff.own is not None
+            self._payloads[digest] = (payload, elsewhere)
         elif not self._stored.there(payload):
             self._say("CF-VERIFY-046", at, "the payload of a handoff is not in this log")
         if (handoff.proof == "recorded" and not self.is_blind) or ours:
@@ -196,7 +239,8 @@ class StatementCheck:
         for parent in handoff.parents:
             if not self._stored.knows(parent.digest):
                 self._say("CF-VERIFY-045", at, "a handoff cites a parent that is not in this log")
-        if handoff.parentSet is not None and not self._parents_there(handoff.parentSet):
+        apart = handoff.parentSet
+        if apart is not None and self._lists.look(apart).number != apart.count:
             self._say(
                 "CF-VERIFY-045",
                 at,
@@ -217,6 +261,16 @@ class StatementCheck:
         ours = self.identity is not None and receipt.sender.key == self.identity.keyid
         if ours:
             self._own(receipt, at, "a receipt")
+        log = self.origin.rpartition("/")[2]
+        if receipt.status == "refused" and receipt.nonce is not None and ours:
+            if self._shared.acceptances.withdraw(log, receipt):
+                self._say(
+                    "CF-VERIFY-049",
+                    at,
+                    "an acceptance was taken back: another process accepted as well, or nobody could tell",
+                    verdict="incomplete",
+                    hint="let all processes of one identity use one COUNTERFOIL_HOME",
+                )
         if receipt.status != "accepted":
             return
         taken = (bytes.fromhex(receipt.sender.key), bytes.fromhex(receipt.handoff))
@@ -225,29 +279,16 @@ class StatementCheck:
         elif taken in self._accepted:
             self._say("CF-VERIFY-048", at, "a handoff was accepted twice")
         elif ours:
-            self._shared.acceptances.note(self.origin.rpartition("/")[2], receipt, digest)
+            self._shared.acceptances.note(log, receipt, digest)
         self._accepted.add(taken)
-        payload = self._payloads.pop(receipt.handoff, None)
-        if payload is not None and not self._stored.there(payload):
+        payload, elsewhere = self._payloads.get(receipt.handoff, (None, False))
+        # What this identity sealed in another log has its payload there, also when its receipt came back to this one.
+        here = ours and (receipt.own is None or receipt.own.origin == self.origin)
+        if payload is None or (elsewhere and not here):
+            return
+        del self._payloads[receipt.handoff]
+        if not self._stored.there(payload):
             self._say("CF-VERIFY-046", at, "the payload of a handoff is not in this log")
-
-    def _parents_there(self, listed: statements.ParentSet) -> bool:
-        parents = self._listed(listed)
-        return (
-            parents is not None
-            and len(parents) == listed.count
-            and all(self._stored.knows(parent.digest) for parent in parents)
-        )
-
-    def _listed(self, listed: statements.ParentSet) -> list[statements.Parent] | None:
-        """The parents in a list that stands apart, None where it is not there or is none."""
-        reference = Reference(listed.sha256, listed.size, MEDIA_JSON)
-        if not self._stored.there(reference):
-            return None
-        try:
-            return statements.parse_parents(self._stored.read(reference))
-        except CounterfoilError:
-            return None
 
 
 def _kind(predicate: statements.Predicate) -> int:

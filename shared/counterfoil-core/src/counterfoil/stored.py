@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import re
-import struct
+from collections.abc import Iterable
 from typing import Final
 
+from counterfoil.alike import ValueMould, value_mould
 from counterfoil.before import Before
-from counterfoil.digest import Reference
+from counterfoil.citations import MAX_NOTE, Told, told_by
+from counterfoil.digest import INLINE, Reference
 from counterfoil.errors import CounterfoilError
 from counterfoil.log import BlobSeen, read_blob
-from counterfoil.packed import ROW, Digests
-from counterfoil.shapes import ANY, FOLD, TEXT, VALUE, Part, is_text, need_of, parts_of, shape_of
+from counterfoil.moulds import Known
+from counterfoil.packed import ROW, Digests, Passed
+from counterfoil.shapes import ANY, CITED, FOLD, TEXT, VALUE, Part, is_text, need_of, parts_of, shape_of
 from counterfoil.stores import FolderStore
 
-__all__ = ["HANDOFF", "RECORD", "STATEMENT", "Stored"]
+__all__ = ["HANDOFF", "LIST", "NOTE", "RECORD", "STATEMENT", "Stored"]
 
 RECORD: Final = 0
 """What a digest is of; what comes later here is the more special."""
@@ -25,10 +28,13 @@ _LACKING_MAX: Final = 256
 """Lacking parts remembered of one composite; one that lacks more is never taken for whole."""
 _LIST_MAX: Final = 64 << 20
 """Bytes of a list that is parsed; all of it stands in memory many times over."""
-_DIGESTS: Final = struct.Struct("32s")
 _DIGEST: Final = re.compile("[0-9a-f]{64}")
-_CITABLE: Final = re.compile(rb'[0-9a-f]{64}/[0-9a-f]{16}\n|\[\{"log":"|\[\{"digest":"')
-"""How a checkpoint begins, a list of references to such (what a session cites of the other logs), a list of parents."""
+_LATELY: Final = 4096
+"""References remembered as there: an end repeats what its start cites."""
+LIST: Final = re.compile(rb'\[\{"log":"|\[\{"digest":"')
+"""How a list of what a session cites of the other logs begins, and a list of parents."""
+NOTE: Final = re.compile(rb"[0-9a-f]{64}/[0-9a-f]{16}\n")
+"""How a log's checkpoint begins."""
 
 # The number that a digest has: size (31 bits), whether the bytes are text, whether they are a whole value, and the
 # number of the node that they are.
@@ -45,15 +51,26 @@ class Stored:
     only a part of the log passes by: what is not in it is believed to stand before it, and noted there.
     """
 
-    def __init__(self, store: FolderStore | None, name: str, *, before: Before | None = None) -> None:
+    def __init__(
+        self,
+        store: FolderStore | None,
+        name: str,
+        *,
+        before: Before | None = None,
+        known: Known | None = None,
+    ) -> None:
         self.blobs = Digests()
         self.citable: dict[bytes, tuple[int, int, int, int]] = {}
+        self.noted: dict[bytes, bytes | Told] = {}
         self._store = store
         self._name = name
         self._before = before
         self.rows = bytearray()
         self.known_rows = bytearray()
-        self._known = Digests()
+        self._statements = Digests()
+        self._passed = Passed()
+        self.lately: set[bytes] = set()
+        self._moulds = (known or Known()).of(value_mould)
         self._hollow: dict[tuple[bytes, bool], list[int]] = {}
         self._absent: dict[bytes, list[tuple[tuple[bytes, bool], Part]]] = {}
         self._unfilled: dict[tuple[bytes, bool], list[tuple[tuple[bytes, bool], Part]]] = {}
@@ -63,9 +80,10 @@ class Stored:
 
     def clear(self) -> None:
         """Forget everything."""
-        self.blobs, self._known = Digests(), Digests()
-        for held in (self.citable, self._hollow, self._absent, self._unfilled):
+        self.blobs, self._statements, self._passed = Digests(), Digests(), Passed()
+        for held in (self.citable, self.noted, self._hollow, self._absent, self._unfilled):
             held.clear()
+        self.lately.clear()
 
     # -- blobs --------------------------------------------------------------------------------------------------------
 
@@ -74,10 +92,21 @@ class Stored:
         data, digest = blob.data, bytes.fromhex(blob.sha256)
         if digest in self.blobs:
             return
+        if data[:1] == b"{":
+            got = self._moulds.match(data)
+            bits = 0 if got is None else self._short(*got)
+            if bits:
+                self._add(digest, len(data) | _TEXT | bits)
+                return
         number = len(data) | (_TEXT if is_text(data) else 0)
-        if _CITABLE.match(data):
+        if LIST.match(data):
             self.citable[digest] = blob.place
+        elif NOTE.match(data):
+            # Kept whole or judged now: to look for it later would take the way through all that stands before it.
+            self.noted[digest] = data if len(data) <= MAX_NOTE else told_by(data)
         shape = shape_of(data)
+        if shape is not None and data[:1] == b"{":
+            self._moulds.learn(data, shape)
         waits: list[tuple[tuple[bytes, bool], set[Part], int]] = []
         if shape is not None:
             lacking = self._lacking(data)
@@ -87,6 +116,26 @@ class Stored:
                     parent = shape.parent
                     more = lacking if parent is None or self._state(parent) else lacking | {parent}
                     number |= self._bits(more, (digest, True), shape.number << _NODE, waits)
+        self._add(digest, number, waits)
+
+    def _short(self, mould: ValueMould, found: re.Match[bytes]) -> int:
+        """What an object is by its text; 0 where it has to be read, because something lacks or is long."""
+        for at in mould.inside:
+            if len(found[at]) >= INLINE:
+                return 0
+        for at in mould.cited:
+            if found[at] not in self.lately and not self.cites(found[at]):
+                return 0
+        if mould.first:
+            return _VALUE | 1 << _NODE
+        if not mould.number:
+            return _VALUE
+        number, parent = int(found[mould.number]), bytes.fromhex(found[mould.parent].decode())
+        return _VALUE | number << _NODE if number > 1 and self._state(Part(parent, -1, number - 1)) else 0
+
+    def _add(
+        self, digest: bytes, number: int, waits: Iterable[tuple[tuple[bytes, bool], set[Part], int]] = ()
+    ) -> None:
         self.blobs.add(digest, number)
         if self._before is not None:
             self.rows += ROW.pack(digest, number)
@@ -187,8 +236,28 @@ class Stored:
         """The same of a part."""
         return bool(self._state(part))
 
+    def cites(self, reference: bytes) -> bool:
+        """The same of a reference's canonical text (as ``shapes.CITED`` takes it)."""
+        # What is there once stays: bytes are never taken away, and a value that is whole stays whole.
+        if reference in self.lately:
+            return True
+        found = CITED(reference)
+        if found is None or not self.has(
+            Part(bytes.fromhex(found[2].decode()), int(found[3]), need_of(found[1].decode()))
+        ):
+            return False
+        if len(self.lately) >= _LATELY:
+            self.lately.clear()
+        self.lately.add(reference)
+        return True
+
+    def note(self, ref: Reference) -> tuple[bytes, Told]:
+        """A checkpoint stored before, and what it says; empty when it is something else."""
+        held = self.noted.get(bytes.fromhex(ref.sha256), b"")
+        return (held, told_by(held)) if isinstance(held, bytes) else (b"", held)
+
     def read(self, ref: Reference) -> bytes:
-        """Bytes of a checkpoint, or list of such, stored before; empty when they are something else."""
+        """Bytes of a list stored before; empty when they are something else."""
         digest = bytes.fromhex(ref.sha256)
         number, place = self.blobs.get(digest), self.citable.get(digest)
         if number is None or number & _SIZE > _LIST_MAX:
@@ -203,21 +272,27 @@ class Stored:
     def knows(self, digest: str, *, least: int = RECORD) -> bool:
         """Whether a record or statement of this digest has passed by; with ``least`` a statement, or a handoff."""
         # `fromhex` alone would take spaces and capitals too, which no writer and no other reader takes.
-        if _DIGEST.fullmatch(digest) is None:
-            return False
-        found = self._known.get(bytes.fromhex(digest))
-        return found is not None and found >= least
+        return _DIGEST.fullmatch(digest) is not None and self.knows_raw(bytes.fromhex(digest), least)
+
+    def knows_raw(self, digest: bytes, least: int = RECORD) -> bool:
+        """The same of a digest's 32 bytes."""
+        if least == RECORD and self._passed.near(digest):
+            return True
+        found = self._statements.get(digest)
+        return least <= found if found is not None else least == RECORD and digest in self._passed
 
     def add(self, digest: str, kind: int = RECORD) -> None:
         """Note what has a digest: RECORD, STATEMENT or HANDOFF."""
         self.add_raw(bytes.fromhex(digest), kind)
 
     def add_raw(self, digest: bytes, kind: int = RECORD) -> None:
-        """Note a digest (32 bytes) of a record or statement."""
-        if digest not in self._known:
-            self._known.add(digest, kind)
-            if self._before is not None:
-                self.known_rows += digest
+        """Note a digest (32 bytes) of a record or statement; no text is both."""
+        if kind != RECORD:
+            self._statements.add(digest, kind)
+            return
+        self._passed.add(digest)
+        if self._before is not None:
+            self.known_rows += digest
 
     # -- parts of a log -----------------------------------------------------------------------------------------------
 
@@ -236,7 +311,7 @@ class Stored:
         for digest, number in ROW.iter_unpack(rows):
             if digest not in blobs:
                 blobs.add(digest, number)
-        self._known.extend(one for (one,) in _DIGESTS.iter_unpack(known))
+        self._passed.extend(known)
 
 
 def _as_node(part: Part) -> bool:

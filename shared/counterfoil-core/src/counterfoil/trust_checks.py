@@ -13,6 +13,7 @@ from counterfoil import statements
 from counterfoil.authority import Grant, why_not
 from counterfoil.dsse import Check
 from counterfoil.findings import Finding, Verdict
+from counterfoil.moulds import Known
 from counterfoil.trust import Judged, Policy
 
 __all__ = ["Acceptances", "Heads", "Lineage", "Said", "Shared", "judge"]
@@ -20,6 +21,8 @@ __all__ = ["Acceptances", "Heads", "Lineage", "Said", "Shared", "judge"]
 Said = tuple[str, str, Verdict, str]
 """Code, message, verdict and hint of a finding."""
 
+_TAINTS_MAX: Final = 16
+"""Taints of one handoff."""
 _REVOKED: Final = "ask its owner what else that key signed"
 _UNPROVEN: Final = "a time stamp or cosignature from outside would show that it is older"
 
@@ -32,6 +35,7 @@ class Shared:
     policy: Policy | None = None
     check: Check | None = None
     acceptances: Acceptances = field(default_factory=lambda: Acceptances())
+    known: Known = field(default_factory=Known)
 
 
 class Lineage:
@@ -58,20 +62,29 @@ class Lineage:
         if handoff.taint:
             self._taints[bytes.fromhex(statement.digest)] = tuple(handoff.taint)
 
-    def check(self, handoff: statements.Handoff, parents: Iterable[statements.Parent]) -> Iterator[Said]:
-        """Whether a handoff gives no more than it was given, and hides no taint of these parents."""
+    def taints(self, parents: Iterable[str]) -> frozenset[str]:
+        """Taints of these parents; of more than a handoff can have, one more than that."""
+        found: set[str] = set()
+        for digest in parents if self._taints else ():
+            found.update(self._taints.get(bytes.fromhex(digest), ()))
+            if len(found) > _TAINTS_MAX:
+                break
+        return frozenset(found)
+
+    def check(self, handoff: statements.Handoff, taints: frozenset[str]) -> Iterator[Said]:
+        """Whether a handoff gives no more than it was given, and hides none of its parents' taints."""
         if handoff.authority is not None and handoff.authority.grant is not None:
             why = why_not(handoff, self._grants.get(bytes.fromhex(handoff.authority.grant)))
             if why is not None:
                 message = f"a handoff gives authority that its sender does not have: {why}"
                 yield "CF-TRUST-040", message, "broken", "do not act on it"
-        if self._taints:
-            own = set(handoff.taint or ())
-            for parent in parents:
-                if not own.issuperset(self._taints.get(bytes.fromhex(parent.digest), ())):
-                    message = "a handoff drops a taint of what it follows from"
-                    yield "CF-TRUST-041", message, "broken", "do not rely on it"
-                    return
+        if not taints.issubset(handoff.taint or ()):
+            yield (
+                "CF-TRUST-041",
+                "a handoff drops a taint of what it follows from",
+                "broken",
+                "do not rely on it",
+            )
 
 
 @dataclass(slots=True)
@@ -116,23 +129,46 @@ class Heads:
 
 @dataclass(slots=True)
 class Acceptances:
-    """What receivers accepted by receipts in their own logs: of all logs of one identity only one accepts a handoff."""
+    """What receivers accepted by receipts in their own logs: of all logs of one identity only one accepts a handoff.
 
-    _taken: dict[tuple[bytes, bytes], tuple[str, str]] = field(default_factory=dict)
+    A receipt that names its log by ``own`` may be kept in another one as well; one that names none counts in each.
+    """
+
+    _taken: dict[tuple[bytes, bytes], bytes] = field(default_factory=dict)
     _again: list[str] = field(default_factory=list)
+    _log: str = ""
+    _here: dict[tuple[bytes, bytes], tuple[bytes, bool]] = field(default_factory=dict)
 
     def note(self, log: str, receipt: statements.Receipt, digest: str) -> None:
-        """Note a receipt `accepted` by the identity of the log that it stands in."""
-        key = (bytes.fromhex(receipt.sender.key), bytes.fromhex(receipt.handoff))
-        first = self._taken.setdefault(key, (log, digest))
-        if first[0] != log and first[1] != digest:
-            self._again.append(log)
+        """Note a receipt `accepted` by the identity of the log that it stands in; logs come one after the other."""
+        self._go_on(log)
+        self._here[_taken(receipt)] = (bytes.fromhex(digest), receipt.own is not None)
+
+    def withdraw(self, log: str, receipt: statements.Receipt) -> bool:
+        """Take back what stands in this log; False where nothing does, or it was taken back before."""
+        self._go_on(log)
+        return self._here.pop(_taken(receipt), None) is not None
+
+    def _go_on(self, log: str) -> None:
+        if log == self._log:
+            return
+        for key, (digest, named) in self._here.items():
+            if key not in self._taken:
+                self._taken[key] = digest
+            elif self._taken[key] != digest or not named:
+                self._again.append(self._log)
+        self._log, self._here = log, {}
 
     def findings(self) -> Iterator[Finding]:
         """A finding for each handoff that was accepted in an earlier log as well."""
+        self._go_on("")
         for log in self._again:
             message = "a handoff was accepted in another log of this identity as well"
             yield Finding("CF-VERIFY-048", log, message, "find out which of the two acted on it")
+
+
+def _taken(receipt: statements.Receipt) -> tuple[bytes, bytes]:
+    return bytes.fromhex(receipt.sender.key), bytes.fromhex(receipt.handoff)
 
 
 def judge(

@@ -29,7 +29,7 @@ from counterfoil.stores import FolderStore
 from counterfoil.tlog.continuing import Continuation, continues, parse_checkpoint
 from counterfoil.trust import Policy
 from counterfoil.trust_checks import Heads, Shared
-from counterfoil.views import run_of
+from counterfoil.views import Runs
 
 __all__ = ["EXIT_CODES", "Examined", "Finding", "Judging", "Verdict", "Verification", "settled", "verify"]
 
@@ -170,7 +170,7 @@ def examine(
         found.extend(evidence_checks.cited(one, outcomes, partial=run is not None))
     found.extend(shared.heads.findings({one.origin: one.checkpoints for one in outcomes.values()}))
     found.extend(shared.acceptances.findings())
-    found.extend(evidence_checks.absent(store, heads, names, partial=run is not None))
+    found.extend(evidence_checks.absent(store, heads, outcomes, partial=run is not None))
     found.extend(evidence_checks.copied(store, heads, outcomes))
     for note in kept:
         went = continues(store, checks, note)
@@ -212,15 +212,13 @@ def _judged(
     watch = getattr(store, "read_elsewhere", None)
     proven = Proven(shared.check)
     shared.check = proven.check
-    with SideBySide(store, names, jobs=jobs) as ahead:
+    with SideBySide(store, names, jobs=jobs, told=watch) as ahead:
         for name in names:
             check = LogCheck(store, name, judging.ring, heads, own=own, shared=shared)
             for step, part in ahead.parts(name):
                 if part is None or not judge_part(check, part, proven):
                     for event in check.scan.read(step):
                         check.take(event)
-                elif watch is not None:
-                    watch(part.state.good)
                 del part  # before the next one is unpacked
                 if check.scan.broken:
                     ahead.skip(name)
@@ -231,10 +229,10 @@ def _judged(
 
 def _in_scope(store: FolderStore, name: str, heads: dict[str, keys.Head], run: str) -> bool:
     """Whether a log holds a run, or could: one that cannot be read to its end may hold any run behind it."""
-    scan = LogScan(store, name)
+    scan, told = LogScan(store, name), Runs()
     for event in scan.events():
         if isinstance(event, Entry):
-            if run_of(event)[0] == run:
+            if told.of(event)[0] == run:
                 return True
         elif isinstance(event, Problem) and not event.torn:
             return True

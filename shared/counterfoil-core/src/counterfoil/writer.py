@@ -18,9 +18,11 @@ from typing import Any, Final
 
 from counterfoil import appending, keys, records, segments
 from counterfoil.appending import BLOB, ENTRY, Appender, Opening, Sealed
+from counterfoil.bells import Bell, Waiter
 from counterfoil.choosing import unlock
 from counterfoil.entries import MAX_ENTRY
 from counterfoil.errors import LogError
+from counterfoil.packing import Item, entries_in, size_of
 from counterfoil.stores import FolderStore
 
 __all__ = ["Sealed", "Writer"]
@@ -29,7 +31,7 @@ WINDOW: Final = 0.005
 GROUP: Final = 1024
 """Entries of a group at most: a group waits for the disk once, and who waits for the disk waits for a group."""
 EVERY: Final = 256
-PART: Final = 4 << 20
+PART: Final = 8 << 20
 """Bytes that are written and synced at once; less after a failure, and where the disk has little room left."""
 PART_MIN: Final = 16 << 10
 DELAY: Final = 1.0
@@ -56,11 +58,10 @@ class Writer(Appender):
     ) -> None:
         super().__init__(store, identity, opening=opening, sealed=sealed)
         self.lost = 0
-        self._queue: queue.SimpleQueue[tuple[Any, ...]] = queue.SimpleQueue()
+        self._queue: queue.SimpleQueue[Item] = queue.SimpleQueue()
         self._queued: set[str] = set()
-        self._urgent = threading.Event()
-        self._items: list[tuple[Any, ...]] = []
-        self._waiters: list[_Waiter] = []
+        self._urgent = Bell()
+        self._waiters: list[Waiter] = []
         self._taken = 0
         self._untaken = self._told = 0
         self._refused = 0
@@ -103,12 +104,12 @@ class Writer(Appender):
 
         Also False once after something was not taken at all. On the writer's own thread (a plugin) it cannot wait.
         """
-        done = _Waiter()
+        done = Waiter()
         with self._gate:
             if self._closed or threading.current_thread() is self._thread:
                 return self._closed and self.error is None and self.lost == 0
             self._queue.put((_SYNC, done))
-        self._urgent.set()
+        self._urgent.ring()
         until = None if timeout is None else time.monotonic() + timeout
         while not done.wait(LOOK if until is None else max(0.0, min(LOOK, until - time.monotonic()))):
             if not self._thread.is_alive() or (until is not None and time.monotonic() >= until):
@@ -122,7 +123,7 @@ class Writer(Appender):
             if not self._closed:
                 self._closed = True
                 self._queue.put((_CLOSE,))
-        self._urgent.set()
+        self._urgent.ring()
         self._thread.join()
         self._drain()  # what another thread put in while the writer ended
         self._release()
@@ -139,7 +140,7 @@ class Writer(Appender):
         """{origin, size, root} of the last checkpoint on disk, for statements that cite it."""
         return self._head
 
-    def _put(self, item: tuple[Any, ...], size: int, *, fits: bool = True) -> bool:
+    def _put(self, item: Item, size: int, *, fits: bool = True) -> bool:
         with self._gate:
             pending = self._taken - self._written
             if self._closed or not fits or pending > PENDING_MAX * (1 if self.error is not None else 4):
@@ -149,8 +150,8 @@ class Writer(Appender):
                 return False
             self._taken += size
             self._queue.put(item)
-        if self._queue.qsize() >= GROUP and not self._urgent.is_set():
-            self._urgent.set()  # a whole group waits: the window would only keep it from the disk
+        if self._queue.qsize() >= GROUP and not self._urgent.rung:
+            self._urgent.ring()  # a whole group waits: the window would only keep it from the disk
         return True
 
     def _release(self) -> None:
@@ -177,6 +178,8 @@ class Writer(Appender):
             )
         finally:
             self._closed = True
+            with contextlib.suppress(Exception):
+                self._settle()
             self._drain()
             self._answer(ok=False)
             self.ended = not self._asked
@@ -200,7 +203,7 @@ class Writer(Appender):
             else:
                 if first[0] in (BLOB, ENTRY) and self._queue.qsize() < GROUP:
                     self._urgent.wait(WINDOW)
-                self._urgent.clear()
+                self._urgent.still()
                 closing, wanted = self._gather(first)
                 owed |= wanted
             if time.monotonic() < retry_at and not closing and not self._waiters:
@@ -209,9 +212,13 @@ class Writer(Appender):
             if closing and (self._session_done or self._items):
                 self._tell_end()
             due = uncovered_since is not None and time.monotonic() >= uncovered_since + DELAY
-            entries = sum(item[0] == ENTRY for item in self._items)
-            full = self._index + entries - self._covered >= EVERY or self._offset >= appending.SEGMENT_SIZE
-            ok = self._write_out(checkpoint=owed or due or closing or full, closing=closing)
+            full = (
+                self._index + entries_in(self._items) - self._covered >= EVERY
+                or self._offset >= appending.SEGMENT_SIZE
+            )
+            # Where nobody waits and a whole group is there, it is made while the disk is busy with this one.
+            ahead = not (owed or closing or self._waiters or self.gone) and self._queue.qsize() >= GROUP
+            ok = self._write_out(checkpoint=owed or due or closing or full, closing=closing, ahead=ahead)
             if self._unkept is not None and (
                 owed or due or closing or self.gone or time.monotonic() >= self._kept + KEEP
             ):
@@ -227,18 +234,21 @@ class Writer(Appender):
                 retry_at = time.monotonic() + RETRY
             self._answer(ok=ok)
 
-    def _write_out(self, *, checkpoint: bool, closing: bool) -> bool:
-        """Write what is there in parts, each a group of its own: a disk with little room takes as much as fits."""
+    def _write_out(self, *, checkpoint: bool, closing: bool, ahead: bool) -> bool:
+        """Write what is there in parts, each a group of its own: a disk with little room takes as much as fits.
+
+        With ``ahead`` the last of them may still be on its way to the disk.
+        """
         while True:
             part = self._next_part()
             last = len(part) == len(self._items)
-            if self._commit(part, checkpoint=checkpoint and last):
+            if self._commit(part, checkpoint=checkpoint and last, ahead=ahead or not last):
                 del self._items[: len(part)]
                 if last:
                     self._part = PART
                     return True
                 continue
-            self._part = min(self._part, max(sum(len(item[-1]) for item in part) // 2, 1))
+            self._part = min(self._part, max(size_of(part) // 2, 1))
             if self.gone or not closing:
                 return False
             if len(part) <= 1:
@@ -246,14 +256,15 @@ class Writer(Appender):
                 self._commit([], checkpoint=True)
                 return False
 
-    def _next_part(self) -> list[tuple[Any, ...]]:
+    def _next_part(self) -> list[Item]:
         room = self.store.room() if self._items else None
         limit = self._part if room is None else min(self._part, max(room - 4 * PART_MIN, PART_MIN))
-        size = 0
-        for number, item in enumerate(self._items):
-            size += len(item[-1])
-            if size > limit and number:
-                return self._items[:number]
+        if size_of(self._items) > limit:
+            size = 0
+            for number, item in enumerate(self._items):
+                size += len(item[-1])
+                if size > limit and number:
+                    return self._items[:number]
         return self._items[:]
 
     def _tell_losses(self) -> None:
@@ -293,7 +304,7 @@ class Writer(Appender):
             waiter.done(ok=ok)
         self._waiters.clear()
 
-    def _gather(self, item: tuple[Any, ...]) -> tuple[bool, bool]:
+    def _gather(self, item: Item) -> tuple[bool, bool]:
         """Take what is queued, bounded by count; returns (closing, checkpoint wanted)."""
         wanted, count = False, 0
         while True:
@@ -313,23 +324,6 @@ class Writer(Appender):
                 item = self._queue.get_nowait()
             except queue.Empty:
                 return False, wanted
-
-
-class _Waiter:
-    """One caller waiting for the disk."""
-
-    __slots__ = ("_event", "ok")
-
-    def __init__(self) -> None:
-        self._event = threading.Event()
-        self.ok = False
-
-    def done(self, *, ok: bool) -> None:
-        self.ok = ok
-        self._event.set()
-
-    def wait(self, timeout: float | None) -> bool:
-        return self._event.wait(timeout)
 
 
 _CHECKPOINT: Final = 2

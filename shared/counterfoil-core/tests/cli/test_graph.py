@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import importlib
+import io
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 import counterfoil
+from counterfoil import statements
+from counterfoil.cli import main, progress
 from counterfoil.cli.lanes import ASCII, UNICODE, Glyphs, Row, draw
+from counterfoil.cli.source import open_source
+from counterfoil.graph import Graph
+
+graph_command = importlib.import_module("counterfoil.cli.graph")
 
 SMALL = [
     Row("planner", number=1, text="1 chat"),
@@ -201,3 +210,83 @@ def test_a_handoff_to_another_process_is_drawn_outside_every_run(cli: Any, home:
     assert ("planner", "writer", "countersigned", "accepted") in [
         (one["from"], one["to"], one["proof"], one["status"]) for one in found
     ]
+
+
+def test_runs_in_which_no_agent_acted_are_told_together(cli: Any, lab: Any) -> None:
+    recorder = lab.recorder()
+    for number in range(6):
+        if number == 4:
+            root = recorder.start("invoke_workflow", "team", actor=("team",))
+            member = recorder.start("invoke_agent", "writer", actor=("team", "writer"), parent=root)
+            recorder.end(member)
+        else:
+            root = recorder.start("invoke_workflow", f"plain {number}", actor=("plain",))
+        recorder.end(root)
+    recorder.close()
+    lines = cli("graph", lab.evidence).stdout.splitlines()
+    titles = [" ".join([*line.split()[:2], *line.split()[3:-3]]) for line in lines if line.startswith("run")]
+    assert titles == ["run 1 plain 0", "run 4 plain 3", "run 5 team", "run 6 plain 5"]
+    assert [line for line in lines if "run" not in line[:3]] == [
+        "  ... 2 more runs",
+        "  (no agent acted in any of them)",
+        "",
+        "  writer",
+        "1 ●",
+        "",
+        "  (no agent acted)",
+    ]
+
+
+def test_every_call_and_statement_is_looked_at_for_its_own_run_alone(desk: Any, home: Any) -> None:
+    with home(desk.home):
+        source = open_source(str(desk.evidence))
+        held = graph_command._Held.of(source, None)
+        whole = list(source.statements())
+        parts = list(held.parts(source, outside=True))
+        assert sum(len(part.calls) for _, part in parts) == len(source.calls())
+        assert len(parts) == 2
+        for about, part in parts:
+            assert about is not None
+            alone = Graph(source.calls(), whole, blob=source.blob, run=about.id)
+            assert part.handoffs(hops=True) == alone.handoffs(hops=True)
+            assert part.to_json() == alone.to_json()
+
+
+def test_a_receipt_tells_of_its_handoff_in_whatever_run_it_was_made() -> None:
+    handoff, receipt = (SimpleNamespace(digest=name) for name in ("one", "two"))
+    handoff.predicate = statements.Handoff.model_construct(run="first")
+    receipt.predicate = statements.Receipt.model_construct(run="second", handoff="one")
+    other = SimpleNamespace(digest="three")
+    other.predicate = statements.Receipt.model_construct(run="first", handoff="elsewhere")
+    listed: Any = [(None, one) for one in (receipt, handoff, other)]
+    assert graph_command._Held([], [], listed)._by_run() == {"first": listed[:2]}
+
+
+@pytest.mark.parametrize("more", [[], ["--json"], ["--run", "last"]])
+def test_progress_is_shown_while_the_evidence_is_read(
+    desk: Any, home: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], more: list[str]
+) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    stream = Terminal()
+    monkeypatch.setattr(progress.sys, "stderr", stream)
+    monkeypatch.setattr(progress, "PATIENCE", 0.0)
+    monkeypatch.setenv("TERM", "xterm")
+    shown: list[tuple[int, int]] = []
+    done = progress.WatchedStore.done
+
+    def watched(store: progress.WatchedStore) -> None:
+        shown.append((store._read, store._total))
+        assert not capsys.readouterr().out  # nothing is printed into the bar
+        done(store)
+
+    monkeypatch.setattr(progress.WatchedStore, "done", watched)
+    with home(desk.home):
+        assert main(["graph", str(desk.evidence), *more]) == 0
+    assert "reading" in stream.getvalue()
+    ((read, total),) = shown
+    size = sum(path.stat().st_size for path in desk.evidence.rglob("*.seg"))
+    assert total == size * {(): 3, ("--json",): 2}.get(tuple(more), 4)
+    assert read >= total

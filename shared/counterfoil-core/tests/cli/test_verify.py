@@ -151,6 +151,31 @@ def test_progress_is_shown_to_a_person_who_waits(
     assert ("reading" in stream.getvalue()) == (patience == 0)
 
 
+def test_progress_goes_on_while_other_processes_read(
+    desk: Any, home: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stream = Terminal()
+    monkeypatch.setattr(progress.sys, "stderr", stream)
+    monkeypatch.setattr(progress, "PATIENCE", 0.0)
+    monkeypatch.setenv("TERM", "xterm")
+    told: list[tuple[int, int]] = []
+    store = progress.WatchedStore(desk.evidence)
+    elsewhere = store.read_elsewhere
+    monkeypatch.setattr(
+        store, "read_elsewhere", lambda size: (told.append((size, store._read)), elsewhere(size))
+    )
+    with home(desk.home):
+        assert verification.verify(store, jobs=2).verdict == "intact"
+    store.done()
+    whole = sum(path.stat().st_size for path in desk.evidence.rglob("*.seg"))
+    assert sum(size for size, _ in told) >= whole
+    assert [before for _, before in told] == sorted(before for _, before in told)
+    assert "reading" in stream.getvalue()
+    assert store._total == whole
+    assert store._progress is not None
+    assert store._progress.tasks[0].completed == whole
+
+
 def test_no_colour_reaches_a_pipe(cli: Any, desk: Any) -> None:
     assert "\x1b" not in cli("verify", desk.evidence, TERM="xterm-256color").stdout
 

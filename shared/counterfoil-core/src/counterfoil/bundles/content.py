@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NoReturn
 
-from counterfoil.bundles.facts import Facts, heads_of, references_of, signers_of
+from counterfoil.bundles.facts import Facts, Looked, heads_of, references_of, signers_of
 from counterfoil.bundles.opened import Opened
 from counterfoil.bundles.parts import Part, part_of
 from counterfoil.digest import Reference
@@ -60,14 +60,15 @@ def _gather(opened: Opened) -> tuple[list[Part], set[str], dict[str, set[int]]]:
     roots: dict[Part, None] = {}
     named: set[str] = set()
     heads: dict[str, set[int]] = {}
+    looked = {origin: (Looked(), Looked()) for origin in opened.logs}
     for facts in _wanted(opened):
-        entry = opened.entry(facts)
+        entry, (cited, stood) = opened.entry(facts), looked[facts.log]
 
         def read(reference: Reference, log: str = facts.log) -> bytes:
             return opened.read(log, reference)
 
-        roots.update(dict.fromkeys(part_of(one) for one in references_of(entry, read)))
-        for origin, size, _, _ in heads_of(entry, read):
+        roots.update(dict.fromkeys(part_of(one) for one in references_of(entry, read, cited)))
+        for origin, size, _, _ in heads_of(entry, read, stood):
             if origin in opened.logs:
                 heads.setdefault(origin, set()).add(size)
         if opened.keys:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import BinaryIO, Final, NoReturn
 
 from counterfoil import keys
-from counterfoil.bundles.facts import heads_of, references_of, signers_of
+from counterfoil.bundles.facts import Looked, heads_of, references_of, signers_of
 from counterfoil.bundles.form import FIRST, Walk, blob_lines, gap_sizes, line
 from counterfoil.bundles.gathering import Evidence, Gathered
 from counterfoil.bundles.parts import BlobGraph, Finder, Part, part_of
@@ -20,9 +20,9 @@ from counterfoil.bundles.store import BundleStore, open_place
 from counterfoil.bundles.verifying import verify_bundle
 from counterfoil.digest import Reference
 from counterfoil.entries import Entry
-from counterfoil.errors import BundleError, StoreError
+from counterfoil.errors import BundleError
 from counterfoil.findings import Verification
-from counterfoil.stores import FolderStore
+from counterfoil.stores import FolderStore, check_exists
 from counterfoil.stores.folder import store_error
 from counterfoil.trust_checks import Heads, Shared
 
@@ -152,6 +152,7 @@ class Cutter:
         graph, roots = BlobGraph(), dict[Part, None]()
         for origin in self._shown:
             wanted = {one.index for one in self._evidence.selection.wanted(origin)}
+            cited, stood = Looked(), Looked()
 
             def read(reference: Reference, log: str = origin) -> bytes:
                 return self._evidence.read(log, reference)
@@ -165,9 +166,9 @@ class Cutter:
                         held = graph.blobs[digest] = finder.done(event.data[:16])
                         held.size = len(event.data)
                 elif event.index in wanted:
-                    roots.update(dict.fromkeys(part_of(one) for one in references_of(event, read)))
+                    roots.update(dict.fromkeys(part_of(one) for one in references_of(event, read, cited)))
                     self._named.update(signers_of(event))
-                    for head, size, _, _ in heads_of(event, read):
+                    for head, size, _, _ in heads_of(event, read, stood):
                         if head in self._heads:
                             self._heads[head].add(size)
         self._blobs = {one.hex(): graph.blobs[one].size for one in graph.reach(roots)}
@@ -285,13 +286,7 @@ def _listed(digests: Iterable[str]) -> str:
 def _check_places(store: FolderStore, target: Path) -> None:
     if isinstance(store, BundleStore):
         raise BundleError("this is a bundle already", code="CF-BUNDLE-036", hint="name the evidence itself")
-    if not store.exists():
-        raise StoreError(
-            "there is no evidence here",
-            code="CF-STORE-002",
-            where=str(store.root),
-            hint="name the folder a run wrote, or set COUNTERFOIL",
-        )
+    check_exists(store)
     if Path(os.path.realpath(target)).is_relative_to(os.path.realpath(store.root)):
         _in_the_way(target, "every byte inside evidence is evidence", "name a file outside of it")
 

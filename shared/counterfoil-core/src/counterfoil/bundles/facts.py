@@ -13,6 +13,7 @@ from counterfoil.digest import MEDIA_JSON, Reference, is_reference, references_i
 from counterfoil.dsse import Envelope
 from counterfoil.entries import Entry
 from counterfoil.errors import CounterfoilError
+from counterfoil.views import belongs
 
 __all__ = [
     "FOREIGN",
@@ -20,6 +21,7 @@ __all__ = [
     "SAID",
     "CitedHead",
     "Facts",
+    "Looked",
     "facts_of",
     "heads_of",
     "lists_in",
@@ -81,7 +83,8 @@ def facts_of(entry: Entry, origin: str) -> Facts:
     except CounterfoilError:
         return found
     if isinstance(predicate, statements.Handoff):
-        found.kind, found.run, found.key = "handoff", predicate.run, predicate.sender.key
+        found.kind, found.key = "handoff", predicate.sender.key
+        found.run = predicate.run if belongs(predicate, origin) else None
         own = predicate.sender.key == origin.partition("/")[0]
         found.recorded = predicate.proof == "recorded"
         sort = SAID if found.recorded else HERE if own else FOREIGN
@@ -91,7 +94,8 @@ def facts_of(entry: Entry, origin: str) -> Facts:
         if predicate.parentSet is not None:
             found.apart = (_list_of(predicate.parentSet), sort)
     elif isinstance(predicate, statements.Receipt):
-        found.kind, found.run, found.key = "receipt", predicate.run, predicate.sender.key
+        found.kind, found.key = "receipt", predicate.sender.key
+        found.run = predicate.run if belongs(predicate, origin) else None
         found.about = bytes.fromhex(predicate.handoff)
         found.cites = ((found.about, SAID if predicate.status == "accepted" else FOREIGN),)
     elif isinstance(predicate, statements.Binding):
@@ -131,12 +135,27 @@ def lists_in(found: Facts, read: Read) -> Iterator[Cited]:
         return
 
 
-def references_of(entry: Entry, read: Read) -> Iterator[Reference]:
+class Looked:
+    """The sessions' lists that one pass over a log looked into: each is once, for many may cite one that is long."""
+
+    __slots__ = ("_lists",)
+
+    def __init__(self) -> None:
+        self._lists: set[Reference] = set()
+
+    def first(self, listed: Reference) -> bool:
+        """Whether this is the first time."""
+        new = listed not in self._lists
+        self._lists.add(listed)
+        return new
+
+
+def references_of(entry: Entry, read: Read, looked: Looked) -> Iterator[Reference]:
     """What an entry references in its log."""
     if records.is_record(entry.body):
         yield from references_in(entry.body)
         if entry.op == "session":
-            yield from (note for apart, _, note in _seen(entry, read) if apart)
+            yield from (note for apart, _, note in _seen(entry, read, looked) if apart)
         return
     predicate = _predicate(entry)
     if isinstance(predicate, statements.Handoff):
@@ -145,11 +164,11 @@ def references_of(entry: Entry, read: Read) -> Iterator[Reference]:
             yield _list_of(predicate.parentSet)
 
 
-def heads_of(entry: Entry, read: Read) -> Iterator[CitedHead]:
+def heads_of(entry: Entry, read: Read, looked: Looked) -> Iterator[CitedHead]:
     """The checkpoints that an entry cites, of whichever log."""
     if records.is_record(entry.body):
         if entry.op == "session":
-            for _, _, note in _seen(entry, read):
+            for _, _, note in _seen(entry, read, looked):
                 try:
                     checkpoint = notes.in_one_form(notes.Note.parse(read(note)))
                 except CounterfoilError:
@@ -174,12 +193,14 @@ def signers_of(entry: Entry) -> list[str]:
         return []
 
 
-def _seen(entry: Entry, read: Read) -> Iterator[tuple[bool, str, Reference]]:
+def _seen(entry: Entry, read: Read, looked: Looked) -> Iterator[tuple[bool, str, Reference]]:
     """(whether the list stands apart, log, its note) of the other logs that a session cites."""
     listed = entry.body["context"].get("seen")
     apart = is_reference(listed)
     if apart:
         reference = Reference.from_dict(listed)
+        if not looked.first(reference):
+            return
         try:
             listed = canonical.loads(read(reference) if reference.size <= MAX_LIST else b"")
         except CounterfoilError:

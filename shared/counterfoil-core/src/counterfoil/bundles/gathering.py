@@ -7,11 +7,12 @@ from collections.abc import Iterator
 from counterfoil import keys, log, notes, tree
 from counterfoil.bundles.facts import Facts, facts_of
 from counterfoil.bundles.selecting import Selection
+from counterfoil.citations import MAX_NOTE
 from counterfoil.digest import Reference
 from counterfoil.entries import BlobSeen, CheckpointSeen, Entry, Problem
 from counterfoil.errors import CounterfoilError
 from counterfoil.log import LogScan
-from counterfoil.stored import _CITABLE
+from counterfoil.stored import LIST, NOTE
 from counterfoil.stores import FolderStore
 
 __all__ = ["Evidence", "Gathered", "TextScan"]
@@ -60,6 +61,7 @@ class Evidence:
         self.damage: list[Problem] = []
         self.selection = Selection(self.read)
         self._lists: dict[tuple[str, str], tuple[int, int, int, int]] = {}
+        self._notes: dict[tuple[str, str], bytes] = {}
         for name in store.logs():
             self._gather(name)
 
@@ -68,8 +70,10 @@ class Evidence:
         scan = TextScan(self.store, name)
         for event in scan.events():
             if isinstance(event, BlobSeen):
-                if _CITABLE.match(event.data):
+                if LIST.match(event.data):
                     self._lists[name, event.sha256] = event.place
+                elif NOTE.match(event.data) and len(event.data) <= MAX_NOTE:
+                    self._notes[name, event.sha256] = event.data
                 continue
             if isinstance(event, CheckpointSeen):
                 self._checkpoint(out, event)
@@ -121,9 +125,13 @@ class Evidence:
     def read(self, origin: str, reference: Reference) -> bytes:
         """Bytes of a list or note of one log; empty where they are something else, or not there."""
         name = origin.rpartition("/")[2]
-        place = self._lists.get((name, reference.sha256))
+        place, data = (
+            self._lists.get((name, reference.sha256)),
+            self._notes.get((name, reference.sha256), b""),
+        )
         try:
-            data = b"" if place is None else log.read_blob(self.store, name, place)
+            if place is not None:
+                data = log.read_blob(self.store, name, place)
         except CounterfoilError:
             return b""
         return data if len(data) == reference.size else b""

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any, Final
 
 from counterfoil import canonical, keys, records
-from counterfoil.bundles.facts import Facts, heads_of, references_of
+from counterfoil.bundles.facts import Facts, Looked, heads_of, references_of
 from counterfoil.bundles.opened import Opened
 from counterfoil.bundles.parts import BlobGraph, part_from
-from counterfoil.checks import is_list_of_citations
-from counterfoil.digest import Reference, looks_like_reference, references_in, sha256_hex
+from counterfoil.citations import is_list_of_citations
+from counterfoil.digest import Reference, is_reference, looks_like_reference, references_in, sha256_hex
 from counterfoil.entries import BlobSeen, Entry, same
 from counterfoil.errors import CounterfoilError
 from counterfoil.findings import Finding, Verdict
@@ -43,6 +43,7 @@ class Judge:
         self._head = head
         self._findings: list[Finding] = []
         self._held = Held(opened, origin)
+        self._listed, self._cited, self._stood = Looked(), Looked(), Looked()
         self._checkpoints: dict[int, str] = {}
         self._statements = StatementCheck(self._held, ring, self._checkpoints, self._say, shared)
         self._statements.origin, self._statements.identity = origin, self._log.section.identity
@@ -95,7 +96,7 @@ class Judge:
             self.counts["statements"] += 1
             self._statements.check(entry, at)
         ours = facts.recorded or facts.key == self._log.section.identity.keyid
-        for origin, size, root, own in heads_of(entry, self._held.read):
+        for origin, size, root, own in heads_of(entry, self._held.read, self._stood):
             log = self._opened.logs.get(origin)
             if log is None or (own and ours and origin == self._origin):
                 continue  # what it says of this log was judged with the statement
@@ -145,6 +146,8 @@ class Judge:
         self._statements.new_session()
         listed = context.get("seen")
         if looks_like_reference(listed):
+            if is_reference(listed) and not self._listed.first(Reference.from_dict(listed)):
+                return
             try:
                 listed = canonical.loads(self._held.read(Reference.from_dict(listed)))
             except CounterfoilError:
@@ -153,7 +156,7 @@ class Judge:
                 self._say("CF-CANON-011", at, "the list of other logs cannot be read")
                 return
         inline = set(references_in(entry.body))
-        for note in dict.fromkeys(references_of(entry, self._held.read)):
+        for note in dict.fromkeys(references_of(entry, self._held.read, self._cited)):
             if note not in inline and not self._held.there(note):
                 self._say("CF-VERIFY-010", at, "the checkpoint of another log that it cites is missing")
 

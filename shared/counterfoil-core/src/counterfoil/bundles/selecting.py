@@ -133,7 +133,9 @@ class Selection:
 
     def _cited_by(self, one: Facts) -> Iterator[Cited]:
         yield from one.cites
-        yield from lists_in(one, lambda reference: self._read(one.log, reference))
+        # Many may cite one list, and a list may be long.
+        if one.apart is not None and self._once("list", one.log, *one.apart, one.kind):
+            yield from lists_in(one, lambda reference: self._read(one.log, reference))
 
 
 def _last(listed: list[Facts], index: int) -> Facts | None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import shutil
-from typing import Annotated, Any
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Annotated, Any, TypeAlias
 
 import typer
 
@@ -11,11 +13,12 @@ from counterfoil import statements
 from counterfoil.cli import flow, output
 from counterfoil.cli.lanes import ASCII, UNICODE, draw
 from counterfoil.cli.options import Actor, Debug, E, Evidence, Json, Op, Run, evidence_path
-from counterfoil.cli.rows import moment
+from counterfoil.cli.progress import watched
+from counterfoil.cli.rows import moment, statement_of
 from counterfoil.cli.source import Choice, RunInfo, Source, open_source, short
 from counterfoil.graph import Graph
 from counterfoil.log import Entry
-from counterfoil.views import CallView
+from counterfoil.views import CallView, Runs
 
 __all__ = ["graph"]
 
@@ -44,54 +47,115 @@ def graph(
     and edges, those inside agents too.
     """
     source = open_source(evidence_path(e, evidence))
-    chosen = source.run_id(run)
     choice = Choice(actor, op)
-    if json:
-        found = source.graph(run=chosen).to_json()
+    # Calls, statements, runs, and all once more where one run is asked for.
+    with watched(source, passes=(2 if json else 3) + (run is not None)):
+        chosen = source.run_id(run)
+        found = source.graph(run=chosen).to_json() if json else {}
+        held = None if json else _Held.of(source, chosen)
+    if held is None:
         nodes = [node for node in found["nodes"] if choice(node["actor"], node["op"])]
         known = {node["id"] for node in nodes}
         edges = [edge for edge in found["edges"] if edge["from"] in known and edge["to"] in known]
         choice.check()
         output.out(output.json_text({"nodes": nodes, "edges": edges}, indent=2))
         return source.close()
-    _draw(source, chosen, choice, hops=hops)
+    _draw(source, held, chosen, choice, hops=hops)
     choice.check()
     return source.close()
 
 
-def _draw(source: Source, chosen: str | None, choice: Choice, *, hops: bool) -> None:
-    calls = source.calls()
-    signed = list(source.statements())
-    runs = [one for one in source.run_list() if chosen in (None, one.id)]
+def _draw(source: Source, held: _Held, chosen: str | None, choice: Choice, *, hops: bool) -> None:
     glyphs = UNICODE if output.unicode_lines() else ASCII
     width = max(shutil.get_terminal_size((80, 24)).columns, 40)
-    parts: list[tuple[RunInfo | None, Graph]] = [
-        (one, Graph([call for call in calls if call.run == one.id], signed, blob=source.blob, run=one.id))
-        for one in runs
-    ]
-    outside = [one for one in signed if _runless(one)] if chosen is None else []
-    if outside:
-        parts.append((None, Graph(list(calls), outside, blob=source.blob)))
     first = True
-    for about, part in parts:
-        if about is None:
-            part.calls = []
+    idle: list[str] = []
+    for about, part in held.parts(source, outside=chosen is None):
         rows = flow.rows(part, hops=hops, wanted=choice, safe=output.clean)
         if not rows and (choice.actor or choice.op):
             continue
+        if not rows and about is not None:
+            idle.append(_title(about, part))
+            continue
+        first = _idle(idle, first=first)
         if not first:
             output.out()
         first = False
         output.out(output.paint(_title(about, part), "bold"))
         for line in draw(rows, width=width, glyphs=glyphs):
             output.out(line)
-        if not rows:
-            output.out("  (no agent acted)")
+    _idle(idle, first=first)
 
 
-def _runless(one: tuple[Entry, statements.Statement]) -> bool:
-    predicate = one[1].predicate
-    return not isinstance(predicate, statements.Binding) and predicate.run is None
+Signed: TypeAlias = tuple[Entry, statements.Statement]
+
+
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """What is drawn, as read from the evidence."""
+
+    runs: list[RunInfo]
+    calls: list[CallView]
+    signed: list[tuple[str | None, Signed]]
+    """With the run that each belongs to."""
+
+    @classmethod
+    def of(cls, source: Source, chosen: str | None) -> _Held:
+        calls, told = source.calls(), Runs()
+        signed: list[tuple[str | None, Signed]] = []
+        for entry in source.entries():
+            run, statement = told.of(entry)[0], statement_of(entry)
+            if statement is not None:
+                signed.append((run, (entry, statement)))
+        return cls([one for one in source.run_list() if chosen in (None, one.id)], calls, signed)
+
+    def parts(self, source: Source, *, outside: bool) -> Iterator[tuple[RunInfo | None, Graph]]:
+        """What is drawn apart: each run, and last (None) what stands outside every run."""
+        calls: dict[str | None, list[CallView]] = {}
+        for call in self.calls:
+            calls.setdefault(call.run, []).append(call)
+        signed = self._by_run()
+        for about in self.runs:
+            own = signed.get(about.id, [])
+            yield about, Graph(calls.get(about.id, []), own, blob=source.blob, run=about.id)
+        runless = [one for one in signed.get(None, []) if outside]
+        if runless:
+            part = Graph(self.calls, runless, blob=source.blob)
+            part.calls = []
+            yield None, part
+
+    def _by_run(self) -> dict[str | None, list[Signed]]:
+        """Handoffs by their run, receipts by the run of what they are about (whatever run they were made in).
+
+        A copy of a handoff in another log belongs to no run there: it is left to the run in which it was signed.
+        """
+        runs: dict[str, str | None] = {}
+        for run, (_, statement) in self.signed:
+            if isinstance(statement.predicate, statements.Handoff):
+                runs[statement.digest] = run if run is not None else runs.get(statement.digest)
+        found: dict[str | None, list[Signed]] = {}
+        for _, one in self.signed:
+            predicate = one[1].predicate
+            if not isinstance(predicate, statements.Binding):
+                about = one[1].digest if isinstance(predicate, statements.Handoff) else predicate.handoff
+                found.setdefault(runs.get(about), []).append(one)
+        return found
+
+
+def _idle(titles: list[str], *, first: bool) -> bool:
+    """Tell runs in which no agent acted, several in a row by the first and the last; whether nothing was told yet."""
+    if not titles:
+        return first
+    if not first:
+        output.out()
+    output.out(output.paint(titles[0], "bold"))
+    if len(titles) > 2:
+        output.out(f"  ... {len(titles) - 2} more runs")
+    if len(titles) > 1:
+        output.out(output.paint(titles[-1], "bold"))
+    output.out("  (no agent acted)" if len(titles) == 1 else "  (no agent acted in any of them)")
+    titles.clear()
+    return False
 
 
 def _title(about: RunInfo | None, part: Graph) -> str:

@@ -2,85 +2,86 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
+import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, BinaryIO, Final, cast
+from typing import Any, BinaryIO, Final
 
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
-from counterfoil.stores import FolderStore
+from counterfoil.bundles.store import BundleStore
+from counterfoil.reader import Reader
+from counterfoil.stores.watched import Watched
 
-__all__ = ["WatchedStore"]
+__all__ = ["WatchedStore", "watched"]
 
 PATIENCE: Final = 1.0
 
 
-class WatchedStore(FolderStore):
-    """A folder of evidence that shows how much of it has been read; ``done`` takes the bar away again."""
+@contextlib.contextmanager
+def watched(source: Reader, *, passes: int) -> Iterator[None]:
+    """Show how far a folder is read that is read ``passes`` times inside; print nothing before that is done."""
+    plain = source.store
+    if isinstance(plain, BundleStore):
+        yield
+        return
+    source.store = store = WatchedStore(plain.root, passes=passes)
+    try:
+        yield
+    finally:
+        store.done()
+        source.store = plain
 
-    by_path = True
+
+class WatchedStore(Watched):
+    """A folder of evidence that shows how much of it has been read; ``done`` takes the bar away again.
+
+    ``read_elsewhere`` is called by the threads that hear of other processes, so what is counted stands under a lock.
+    """
 
     def __init__(self, root: Path, *, passes: int = 1) -> None:
-        super().__init__(root)
+        super().__init__(root, self.count)
         self._passes = passes
         self._began = time.monotonic()
         self._progress: Progress | None = None
         self._task: Any = None
-        self._read = 0
+        self._read = self._total = 0
+        self._lock = threading.Lock()
         self._shown = sys.stderr is not None and sys.stderr.isatty()
 
     def open_segment(self, log: str, number: int) -> BinaryIO:
-        """A segment opened for reading, its bytes counted."""
-        file = super().open_segment(log, number)
-        return cast("BinaryIO", _Counted(file, self)) if self._shown else file
+        """A segment opened for reading, its bytes counted where there is somebody to look."""
+        return super().open_segment(log, number) if self._shown else self.open_unwatched(log, number)
 
     def read_elsewhere(self, size: int) -> None:
-        """``size`` bytes were read by another process."""
-        if self._shown:
-            self.count(size)
+        """``size`` more bytes were read by another process."""
+        self.count(size)
 
     def count(self, size: int) -> None:
         """``size`` more bytes were read."""
-        self._read += size
+        with self._lock:
+            self._read += size
+            if self._shown and (self._progress is not None or time.monotonic() >= self._began + PATIENCE):
+                self._show()
+
+    def _show(self) -> None:
         if self._progress is None:
-            if time.monotonic() < self._began + PATIENCE:
-                return
-            total = sum(
-                self.segment_size(log, number) for log in self.logs() for number in self.segments(log)
-            )
-            total *= self._passes
+            sizes = (self.segment_size(log, number) for log in self.logs() for number in self.segments(log))
+            self._total = sum(sizes) * self._passes
             columns = (TextColumn("reading"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
             self._progress = Progress(*columns, console=Console(file=sys.stderr), transient=True)
-            self._task = self._progress.add_task("reading", total=total)
+            self._task = self._progress.add_task("reading", total=self._total)
             self._progress.start()
-        self._progress.update(self._task, completed=self._read)
+        # What was read ahead in vain, or is looked at twice, must not make it more than there is.
+        self._progress.update(self._task, completed=min(self._read, self._total))
 
     def done(self) -> None:
         """Take the bar away."""
-        if self._progress is not None:
-            self._progress.stop()
-        self._shown = False
-
-
-class _Counted:
-    """A file that tells what is read from it."""
-
-    def __init__(self, file: BinaryIO, store: WatchedStore) -> None:
-        self._file = file
-        self._store = store
-
-    def read(self, size: int = -1) -> bytes:
-        data = self._file.read(size)
-        self._store.count(len(data))
-        return data
-
-    def __enter__(self) -> _Counted:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self._file.close()
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._file, name)
+        with self._lock:
+            self._shown = False
+            if self._progress is not None:
+                self._progress.stop()

@@ -14,7 +14,7 @@ import sys
 from typing import Any, Final
 from urllib.parse import urlsplit, urlunsplit
 
-from counterfoil.environment._reading import plain, text
+from counterfoil.environment._reading import data, plain, text
 
 __all__ = ["Found", "capture", "find", "normal"]
 
@@ -58,11 +58,10 @@ def capture(paths: list[str] | None = None) -> dict[str, Any]:
 def _item(version: str, folder: str) -> dict[str, Any]:
     item: dict[str, Any] = {"version": version}
     try:
-        with open(os.path.join(folder, "RECORD"), "rb") as file:
-            item["record"] = hashlib.sha256(file.read(_RECORD_LIMIT)).hexdigest()
+        item["record"] = hashlib.sha256(data(folder + "/RECORD", _RECORD_LIMIT)).hexdigest()
     except OSError:
         pass  # some installers write none: the version is all there is
-    direct = text(os.path.join(folder, "direct_url.json"), 65536)
+    direct = text(folder + "/direct_url.json", 65536)
     if direct:
         found = _direct(direct)
         if found:

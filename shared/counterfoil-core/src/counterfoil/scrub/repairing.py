@@ -120,9 +120,9 @@ class Mender:
             for note in copy.notes() if copy is not None else ():
                 known.note(note)
         for other in self._seen.checks.values():
-            for cited, note in other.cites:
-                if cited == name:
-                    known.note(note)
+            for cited in other.cites:
+                if cited.log == name:
+                    known.note(cited.note)
         return known
 
     def _is_short(self, name: str, known: Known) -> bool:

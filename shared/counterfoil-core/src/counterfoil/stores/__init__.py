@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from counterfoil.errors import ConfigError
+from counterfoil.errors import ConfigError, StoreError
 from counterfoil.stores.folder import FolderStore
 
-__all__ = ["FolderStore", "open_store"]
+__all__ = ["FolderStore", "check_exists", "open_store"]
 
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]+://")
 
@@ -30,3 +30,14 @@ def open_store(evidence: str | Path | FolderStore) -> FolderStore:
     if not text:
         raise ConfigError("the evidence path is empty", code="CF-CONFIG-011", hint="name a folder")
     return FolderStore(Path(text).absolute())
+
+
+def check_exists(store: FolderStore) -> None:
+    """Refuse a place with no evidence; raises StoreError (CF-STORE-002)."""
+    if not store.exists():
+        raise StoreError(
+            "there is no evidence here",
+            code="CF-STORE-002",
+            where=str(store.root),
+            hint="name the folder a run wrote, or set COUNTERFOIL",
+        )

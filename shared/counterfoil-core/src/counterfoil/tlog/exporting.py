@@ -12,12 +12,12 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
-import stat
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NoReturn
 
 from counterfoil import keys, notes
+from counterfoil._files import read_regular
 from counterfoil.bundles.store import BundleStore
 from counterfoil.entries import CheckpointSeen, Entry
 from counterfoil.errors import ConfigError, CounterfoilError, LogError, StoreError
@@ -160,7 +160,7 @@ def _check_place(store: FolderStore, to: Path) -> None:
 def _earlier(path: Path, signed: _Signed) -> notes.Checkpoint | None:
     """The checkpoint of an export that is there already; it must be one of the same log that is not longer."""
     try:
-        data = _read(path)
+        data = read_regular(path, most=notes.MAX_NOTE + 1)
     except FileNotFoundError:
         return None
     except OSError as exc:
@@ -198,7 +198,7 @@ class _Target:
             if place.parent not in self._made:
                 _refuse_links(place.parent, self.folder)
             try:
-                same = _read(place) == data
+                same = read_regular(place, most=len(data) + 1) == data
             except FileNotFoundError:
                 pass
             else:
@@ -233,14 +233,6 @@ def _refuse_links(place: Path, top: Path) -> None:
             )
         if folder == top:
             return
-
-
-def _read(path: Path) -> bytes:
-    fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    with open(fd, "rb") as file:
-        if not stat.S_ISREG(os.fstat(fd).st_mode):
-            raise OSError(None, "not a regular file")
-        return file.read()
 
 
 def _write(path: Path, data: bytes) -> None:

@@ -1,0 +1,92 @@
+"""What a log's sessions cite of other logs: where those stood when the session began.
+
+Source: ``shared/spec/log.md``, *Opening entries* (``seen``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from counterfoil import canonical, notes
+from counterfoil.digest import Reference, is_reference, looks_like_reference
+from counterfoil.errors import CounterfoilError
+
+if TYPE_CHECKING:
+    from counterfoil.stored import Stored
+
+__all__ = ["MAX_NOTE", "Citations", "Cited", "Told", "is_citation", "is_list_of_citations", "told_by"]
+
+Told = tuple[str, int, str] | tuple[str, str]
+"""Origin, size and root (hex) of a checkpoint; or code and message of what is none."""
+
+MAX_NOTE: Final = 512
+"""Bytes of a note that can be a checkpoint in the one form: the longest has 329."""
+
+
+class Cited(NamedTuple):
+    """A checkpoint of another log: the log's name, the note, empty where it is none, and what it says."""
+
+    log: str
+    note: bytes
+    told: Told
+
+
+def told_by(note: bytes) -> Told:
+    """What a note says that another log cites; who signed it is not asked."""
+    try:
+        checkpoint = notes.in_one_form(notes.Note.parse(note))
+    except CounterfoilError as exc:
+        return exc.code, exc.message
+    return checkpoint.origin, checkpoint.size, checkpoint.root.hex()
+
+
+class Citations:
+    """The checkpoints that one log's sessions cite; ``found`` has each, in order."""
+
+    def __init__(self, stored: Stored, say: Callable[[str, str, str], None]) -> None:
+        self.found: list[Cited] = []
+        self._stored = stored
+        self._say = say
+        self._listed: set[Reference] = set()
+        self._told: dict[Reference, tuple[bytes, Told]] = {}
+
+    def session(self, listed: object, at: str) -> None:
+        """Take a session's ``seen``: a list, or the reference of one."""
+        apart = looks_like_reference(listed)
+        if apart:
+            # Nobody needs a key to write sessions, and one line of evidence can stand for a list of 64 MiB.
+            if is_reference(listed):
+                reference = Reference.from_dict(listed)
+                if reference in self._listed:
+                    return
+                self._listed.add(reference)
+            listed = self._read(listed)
+            if not is_list_of_citations(listed):
+                self._say("CF-CANON-011", at, "the list of other logs cannot be read")
+                return
+        for one in listed if type(listed) is list else []:
+            if is_citation(one) and is_reference(one.get("note")):
+                note = Reference.from_dict(one["note"])
+                if note not in self._told and self._stored.there(note):
+                    self._told[note] = self._stored.note(note)
+                if note in self._told:
+                    self.found.append(Cited(one["log"], *self._told[note]))
+                elif apart:
+                    self._say("CF-VERIFY-010", at, "the checkpoint of another log that it cites is missing")
+
+    def _read(self, listed: Any) -> object:
+        try:
+            return canonical.loads(self._stored.read(Reference.from_dict(listed)))
+        except CounterfoilError:
+            return None
+
+
+def is_list_of_citations(listed: object) -> bool:
+    """Whether it is a list of what sessions cite of other logs."""
+    return type(listed) is list and all(map(is_citation, listed))
+
+
+def is_citation(one: Any) -> bool:
+    """Whether it names a log."""
+    return type(one) is dict and type(one.get("log")) is str
