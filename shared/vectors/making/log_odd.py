@@ -8,7 +8,7 @@ from typing import Any, Final
 from making import formats
 from making.cases import Case, begun, broken, ending, flushed, run, small
 from making.formats import BLOB, FIRST, b64, jcs
-from making.logs import ACTOR, IDENTITY, LOG, PEER
+from making.logs import ACTOR, IDENTITY, LOG, OTHER, PEER, Log
 
 _OTHERS: Final[tuple[Any, ...]] = (1, True, False, "0", [], {}, [0], {"segment": 0})
 """Values of all kinds (a null or a double is told by itself)."""
@@ -63,6 +63,10 @@ def _versions() -> Iterator[Case]:
         log = begun()
         log.entry(good | change)
         yield broken(f"a record with {jcs(change).decode()}", ending(log), "CF-LOG-021")
+    log, other = small(), begun(Log(OTHER))
+    other.entry(good)
+    name = "a run, and another log with a record of a later version"
+    yield Case(name, ending(log).evidence(ending(other)), "cannot-tell", ["CF-LOG-022"], counts={"logs": 2})
 
 
 def _nameless() -> Iterator[Case]:
