@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from making.cases import Case, begun, broken, ending, small
-from making.formats import b64, jcs
-from making.logs import ACTOR, IDENTITY, LOG, PEER
+from making import formats
+from making.cases import Case, begun, broken, ending, flushed, run, small
+from making.formats import BLOB, FIRST, b64, jcs
+from making.logs import ACTOR, IDENTITY, LOG, OTHER, PEER, Log
 
 _OTHERS: Final[tuple[Any, ...]] = (1, True, False, "0", [], {}, [0], {"segment": 0})
 """Values of all kinds (a null or a double is told by itself)."""
@@ -19,6 +20,7 @@ def odd_cases() -> Iterator[Case]:
     yield from _versions()
     yield from _nameless()
     yield from _spellings()
+    yield from _frames()
 
 
 def _recoveries() -> Iterator[Case]:
@@ -61,6 +63,10 @@ def _versions() -> Iterator[Case]:
         log = begun()
         log.entry(good | change)
         yield broken(f"a record with {jcs(change).decode()}", ending(log), "CF-LOG-021")
+    log, other = small(), begun(Log(OTHER))
+    other.entry(good)
+    name = "a run, and another log with a record of a later version"
+    yield Case(name, ending(log).evidence(ending(other)), "cannot-tell", ["CF-LOG-022"], counts={"logs": 2})
 
 
 def _nameless() -> Iterator[Case]:
@@ -104,3 +110,34 @@ def _spellings() -> Iterator[Case]:
         log = begun()
         log.bind("team", ACTOR, spki=spki)
         yield broken(f"a binding's key that is spelled {jcs(spki).decode()}", ending(log), "CF-VERIFY-043")
+
+
+def _frames() -> Iterator[Case]:
+    """Frames whose header says more than their window, or one that is too large."""
+    items = formats.item(BLOB, b"A" * 10)
+    block = (len(items) << 3).to_bytes(3, "little") + items
+    magic = formats.zstd(b"", first=True)[:4]
+    heads = {"a window of 1 KiB": (b"\x00\x00", []), "a window of 2 MiB": (b"\x00\x58", [])}
+    refused = {
+        "a window of more than 128 MiB": b"\x00\x89",
+        "the largest window": b"\x00\xff",
+        "a checksum": b"\x04\x58",
+        "a reserved bit": b"\x08\x58",
+        "an unused bit": b"\x10\x58",
+        "a dictionary of no number": b"\x01\x58\x00",
+        "a dictionary": b"\x01\x58\x07",
+        "a dictionary of two bytes": b"\x02\x58\x00\x00",
+        "a dictionary of four bytes": b"\x03\x58" + bytes(4),
+        "its right size": b"\xc0\x58" + len(items).to_bytes(8, "little"),
+        "a smaller size": b"\xc0\x58" + (5).to_bytes(8, "little"),
+        "a larger size": b"\x80\x58" + (99).to_bytes(4, "little"),
+        "a size from 256": b"\x40\x58\x00\x00",
+        "its right size in one segment": b"\x20" + bytes([len(items)]),
+        "another size in one segment": b"\x20\x63",
+    }
+    heads |= {name: (head, ["CF-LOG-010"]) for name, head in refused.items()}
+    for name, (head, codes) in heads.items():
+        log = flushed(run(begun()))
+        log.files[0] += formats.chunk(FIRST, magic + head + block, len(items))
+        found = ending(log).evidence()
+        yield Case(f"a frame that tells {name}", found, "broken" if codes else "intact", codes)

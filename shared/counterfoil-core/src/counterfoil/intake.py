@@ -277,6 +277,14 @@ class Intake:
             return False
         return writer.entry(body)
 
+    def _stands(self, digest: str) -> bool:
+        """Whether a record may name a statement: another log's (another process took it) is left out, and counted."""
+        writer = self._open()
+        if writer is None or writer.stated.has(digest):
+            return True  # without a log the record is lost as a whole
+        self.loss("a handoff that a call names is not in this log")
+        return False
+
     def _blob(self, sha256: str, data: bytes) -> bool:
         writer = self._open()
         if writer is not None and writer.blob(sha256, data):

@@ -85,13 +85,13 @@ class Recorder(Intake):
             for rel, one in parents
             if one.digest and one.log is self._writer
         ]
-        cited += [{"digest": digest, "rel": rel} for rel, digest in foreign]
+        cited += [{"digest": one, "rel": rel} for rel, one in foreign if self._stands(one)]
         if cited:
             about["parents"] = _unique(cited)
-        if handoffs and (
-            parent is None or parent.log is self._writer
-        ):  # in a forked child they are in another log
-            about["handoffs"] = list(handoffs)
+        # In a forked child the handoffs of a call from before are in another log.
+        if handoffs and (parent is None or parent.log is self._writer):
+            here = [one for one in handoffs if self._stands(one)]
+            about.update({"handoffs": here} if here else {})
         if context:
             about.update(context)
         with self._lock:  # totals and records in one order

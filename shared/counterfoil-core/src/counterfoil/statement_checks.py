@@ -146,7 +146,7 @@ class StatementCheck:
             if predicate.sender.key not in signers:
                 return
             if predicate.own is not None or predicate.seen:
-                self._shared.heads.note(self.origin.rpartition("/")[2], self.origin, predicate)
+                self._shared.heads.note(at.partition(" ")[0], self.origin, predicate)
         found: Iterator[Said] = iter(())
         if isinstance(predicate, statements.Handoff):
             key = None if self.identity is None else self.identity.keyid

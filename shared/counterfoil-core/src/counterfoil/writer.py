@@ -23,6 +23,7 @@ from counterfoil.choosing import unlock
 from counterfoil.entries import MAX_ENTRY
 from counterfoil.errors import LogError
 from counterfoil.packing import Item, entries_in, size_of
+from counterfoil.stated import Stated
 from counterfoil.stores import FolderStore
 
 __all__ = ["Sealed", "Writer"]
@@ -58,6 +59,7 @@ class Writer(Appender):
     ) -> None:
         super().__init__(store, identity, opening=opening, sealed=sealed)
         self.lost = 0
+        self.stated = Stated(store, self.log)
         self._queue: queue.SimpleQueue[Item] = queue.SimpleQueue()
         self._queued: set[str] = set()
         self._urgent = Bell()
@@ -93,7 +95,10 @@ class Writer(Appender):
 
     def entry(self, body: bytes) -> bool:
         """Queue the RFC 8785 bytes of a record or envelope. False when it cannot be kept: then the log tells a loss."""
-        return self._put((ENTRY, body), len(body), fits=len(body) <= MAX_BODY)
+        if not self._put((ENTRY, body), len(body), fits=len(body) <= MAX_BODY):
+            return False
+        self.stated.take(body)
+        return True
 
     def checkpoint(self) -> None:
         """Ask for a checkpoint over everything queued so far (returns at once)."""

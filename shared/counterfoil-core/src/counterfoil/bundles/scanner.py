@@ -111,9 +111,8 @@ class Scanner:
     def refuse(
         self, number: str, message: str, *, first: int = 0, last: int = 0, hint: str = ANOTHER
     ) -> NoReturn:
-        """Raise BundleError for the line read last, or for the lines from ``first`` to ``last``."""
-        last = last or self.number or 1
-        where = f"line {last}" if first in (0, last) else f"lines {first} to {last}"
+        """Raise BundleError for the line read last, or for the section from ``first`` to ``last``."""
+        where = f"lines {first} to {last}" if first else f"line {self.number or 1}"
         raise BundleError(message, code=f"CF-BUNDLE-{number}", where=where, hint=hint) from None
 
 
