@@ -56,13 +56,13 @@ def open_given(path: str | os.PathLike[str]) -> BinaryIO:
         raise
 
 
-def read_regular(path: Path) -> bytes:
-    """All bytes of a regular file that is behind no link; raises OSError for anything else, without waiting."""
+def read_regular(path: Path, *, most: int = -1) -> bytes:
+    """The bytes of a regular file behind no link, at most so many; raises OSError for anything else, never waits."""
     fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     with open(fd, "rb") as file:
         if not stat.S_ISREG(os.fstat(fd).st_mode):
             raise OSError(None, "not a regular file")
-        return file.read()
+        return file.read(most)
 
 
 def write_given(path: str | os.PathLike[str], data: bytes, *, replace: bool) -> None:

@@ -161,7 +161,7 @@ def _check_place(store: FolderStore, to: Path) -> None:
 def _earlier(path: Path, signed: _Signed) -> notes.Checkpoint | None:
     """The checkpoint of an export that is there already; it must be one of the same log that is not longer."""
     try:
-        data = read_regular(path)
+        data = read_regular(path, most=notes.MAX_NOTE + 1)
     except FileNotFoundError:
         return None
     except OSError as exc:
@@ -199,7 +199,7 @@ class _Target:
             if place.parent not in self._made:
                 _refuse_links(place.parent, self.folder)
             try:
-                same = read_regular(place) == data
+                same = read_regular(place, most=len(data) + 1) == data
             except FileNotFoundError:
                 pass
             else:
