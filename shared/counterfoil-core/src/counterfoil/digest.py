@@ -37,13 +37,17 @@ __all__ = [
     "MEDIA_TEXT",
     "Reducer",
     "Reference",
+    "Sink",
     "digest_of",
+    "fold_node",
     "fold_nodes",
     "is_commitment",
     "is_reference",
+    "key_bytes",
     "looks_like_reference",
     "references_in",
     "sha256_hex",
+    "short_text",
 ]
 
 INLINE: Final = 256

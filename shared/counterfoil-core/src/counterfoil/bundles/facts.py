@@ -18,6 +18,7 @@ __all__ = [
     "FOREIGN",
     "HERE",
     "SAID",
+    "Cited",
     "CitedHead",
     "Facts",
     "Looked",
