@@ -81,6 +81,34 @@ def test_row_09_a_superseded_key(sender: Any, receiver: Any) -> None:
     assert receiver.verdict(policy=policy) == ("cannot-tell", ["CF-TRUST-053"])
 
 
+@pytest.mark.parametrize("ended", ["no", "superseded", "over", "not begun", "compromised"])
+def test_row_09_of_a_threshold_only_keys_that_count_now(
+    sender: Any, receiver: Any, party: Callable[..., Any], ended: str
+) -> None:
+    """Two signatures of which one is by a key that counts no more are one."""
+    cosigner = party("cosigner")
+    at = now(sender)
+    changes: dict[str, dict[str, Any]] = {
+        "no": {},
+        "superseded": {"status": "superseded", "notAfter": at + 3_600_000},
+        "over": {"notAfter": at - 600_000},
+        "not begun": {"notBefore": at + 600_000},
+        "compromised": {"status": "compromised", "since": at},
+    }
+    listed = [receiver.listed(), sender.listed(), cosigner.listed(**changes[ended])]
+    agents = [
+        {"id": "receiver", "keys": [receiver.key.keyid], "threshold": 1},
+        {"id": "sender", "keys": sorted([sender.key.keyid, cosigner.key.keyid]), "threshold": 2},
+    ]
+    keys = sorted(listed, key=lambda one: str(one["key"]))
+    under(receiver, receiver.policy_of(sender, cosigner, agents=agents, keys=keys))
+    envelope = sender.seal(cosigners=[cosigner.key])
+    if ended == "no":
+        receiver.accept(envelope)
+    else:
+        assert receiver.refuses(envelope) == "CF-HANDOFF-020"
+
+
 def test_row_13_one_key_counted_twice(sender: Any, receiver: Any, party: Callable[..., Any]) -> None:
     cosigner = party("cosigner")
     agents = sorted(

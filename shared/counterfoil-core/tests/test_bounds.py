@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import io
 import os
+import struct
+import tracemalloc
+import zlib
 
 import pytest
 
@@ -42,3 +45,31 @@ def test_a_raw_chunk_has_at_most_65536_items() -> None:
     (more,) = _read(segments.raw_chunk(empty * 65_537))
     with pytest.raises(LogError, match="CF-LOG-011"):
         segments.bounds_of(more, where="here")
+
+
+@pytest.mark.parametrize("claimed", [1 << 20, 48 << 20])
+def test_what_a_chunk_inflates_to_costs_no_more_than_it_claims(claimed: int) -> None:
+    """Blocks of one repeated byte stand for 128 KiB in 4 bytes: here for 6 GiB, which nobody ever holds."""
+    block = (131_072 << 3 | 2).to_bytes(3, "little") + b"a"
+    stored = b"\x28\xb5\x2f\xfd\x00\x58" + block * 49_152
+    head = struct.pack("<B3xII", segments.ZSTD_FIRST, len(stored), claimed)
+    head += struct.pack("<I", zlib.crc32(stored, zlib.crc32(head)))
+    tracemalloc.start()
+    try:
+        with pytest.raises(segments.TornChunk, match="another length"):
+            _read(head + stored)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < claimed + (80 << 20)  # what one slice of 1 KiB inflates to, twice, and a growing buffer
+
+
+def test_a_chunk_that_claims_more_than_may_be_is_not_inflated() -> None:
+    for length, claimed in (
+        (1 << 20, segments.MAX_CHUNK + 1),
+        (1_000, 1_024 * 1_016 + 1),
+        (segments.MAX_CHUNK + 1, 1),
+    ):
+        head = struct.pack("<B3xIII", segments.ZSTD_FIRST, length, claimed, 0)
+        with pytest.raises(segments.TornChunk, match="not a chunk header"):
+            _read(head + bytes(100))

@@ -43,7 +43,7 @@ def test_accepted(sides: tuple[Side, Side], payload: Any) -> None:
     assert accepted.payload == payload
     (receipt,) = receiver.receipts()
     assert (receipt.status, receipt.handoff) == ("accepted", envelope.digest)
-    assert receipt.checks == ["signature", "statement", "audience", "time", "payload", "replay"]
+    assert receipt.checks == ["signature", "statement", "audience", "time", "head", "payload", "replay"]
     for side in sides:
         result = side.verdict()
         assert (result.verdict, result.findings) == ("intact", [])

@@ -16,7 +16,6 @@ from counterfoil import policy_form
 from counterfoil.dsse import Envelope
 from counterfoil.errors import HandoffError, HandoffRefusedError
 from counterfoil.handoff import OpenLog
-from counterfoil.nonces import Nonces
 
 
 def test_replayed(sides: tuple[Side, Side], lab: Any) -> None:
@@ -89,14 +88,12 @@ def test_nonces_are_forgotten_after_their_handoff(
     assert len(list(kept.iterdir())) == 2
     receiver.close()
     monkeypatch.setattr(time, "time", lambda: real() + policy_form.MAX_SKEW / 1000 + 3600)
+    (kept / "00").mkdir()  # whatever else is in there keeps none of them
     receiver.accept(sender.seal("z"), "z")
-    assert len(list(kept.iterdir())) == 1
+    assert len(list(kept.iterdir())) == 2
 
 
-@pytest.mark.parametrize("raced", [False, True])
-def test_what_others_of_this_identity_accept_meanwhile(
-    sides: tuple[Side, Side], raced: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_others_of_this_identity_accept_meanwhile(sides: tuple[Side, Side]) -> None:
     """Receipts tell it, between processes that hold one evidence open: whatever became of the home, or however many
     homes hold the identity."""
     sender, receiver = sides
@@ -119,24 +116,9 @@ def test_what_others_of_this_identity_accept_meanwhile(
             assert taken(one, envelope, str(turn)) == ""
             assert taken(other, envelope, str(turn)) == "CF-HANDOFF-018"
             assert taken(one, envelope, str(turn)) == "CF-HANDOFF-018"
-        if raced:
-            # At the same moment nobody sees the other's in time; afterwards each does, and neither acts.
-            envelope, take = sender.seal("raced"), Nonces.take
-
-            def slow(self: Nonces, *arguments: Any, **more: Any) -> bool:
-                found = take(self, *arguments, **more)
-                shutil.rmtree(receiver.home / "nonces")
-                if self is second.nonces:
-                    assert taken(first, envelope, "raced") == ""
-                return found
-
-            monkeypatch.setattr(Nonces, "take", slow)
-            assert taken(second, envelope, "raced") == "CF-HANDOFF-018"
     receiver.close()
     found = receiver.verdict()
-    assert (found.verdict, {one.code for one in found.findings}) == (
-        ("broken", {"CF-VERIFY-048"}) if raced else ("intact", set())
-    )
+    assert (found.verdict, found.findings) == ("intact", [])
 
 
 def test_a_home_that_cannot_tell_refuses(sides: tuple[Side, Side]) -> None:

@@ -206,4 +206,21 @@ def test_nobody_without_a_key_fills_the_disk(sides: tuple[Side, Side], lab: Any,
     # Whom one knows is told of one by one, however often.
     for number in range(5):
         assert receiver.refused(sender.seal(str(number)), "another") == "CF-HANDOFF-016"
+
+    def told() -> list[int]:
+        found = counterfoil.read(receiver.evidence).entries()
+        return [one.body["context"]["count"] for one in found if one.op == "custom"]
+
+    # The others of a minute are one record, with the first refusal of the next or at close.
+    assert told() == []
+    real = time.monotonic
+    monkeypatch.setattr(time, "monotonic", lambda: real() + 61)
+    for number in range(4):
+        with pytest.raises(HandoffRefusedError, match="CF-HANDOFF-011"):
+            receiver.accept(stranger.seal(f"again {number}"), "x")
+    with receiver.inside() as log:
+        log.flush()
+    assert told() == [5]
     stranger.close()
+    found = receiver.verdict()
+    assert (found.verdict, told()) == ("intact", [5, 1])

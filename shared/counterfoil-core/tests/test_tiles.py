@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import shutil
 from hashlib import sha256
 from pathlib import Path
@@ -209,6 +210,18 @@ def test_other_bytes_are_never_overwritten(lab: Any, which: str, how: str) -> No
     with pytest.raises(CounterfoilError) as caught:
         exported(lab)
     assert (caught.value.code, path.read_bytes()) == ("CF-EXPORT-002", other)
+
+
+@pytest.mark.parametrize(
+    ("which", "code"), [("tile/0/000.p/*", "CF-EXPORT-002"), ("checkpoint", "CF-EXPORT-003")]
+)
+def test_of_a_file_that_is_there_no_more_is_read_than_it_may_have(lab: Any, which: str, code: str) -> None:
+    lab.record()
+    (path,) = exported(lab).glob(which)
+    os.truncate(path, 1 << 36)  # a hole: nothing of it is on the disk
+    with pytest.raises(CounterfoilError) as caught:
+        exported(lab)
+    assert (caught.value.code, path.stat().st_size) == (code, 1 << 36)
 
 
 def test_another_checkpoint_is_never_overwritten(lab: Any, one_run: Any) -> None:

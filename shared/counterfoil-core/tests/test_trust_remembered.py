@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import threading
 from collections.abc import Callable
@@ -269,3 +270,26 @@ def test_a_refused_message_is_not_trusted_after_a_restart(sender: Any, receiver:
     assert receiver.refuses(forged) == "CF-HANDOFF-011"
     receiver.accept(envelope)
     assert receiver.verdict() == ("intact", [])
+
+
+def test_a_home_that_cannot_tell_which_policy_was_believed(
+    party: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Then nobody knows whether this one is older: cannot-tell, and nothing is accepted by it."""
+    sender, receiver = party("sender"), party("receiver")
+    receiver.agree(sender)
+    receiver.accept(sender.seal())
+    assert receiver.verdict(policy=receiver.policy) == ("intact", [])
+    real = os.open
+
+    def refused(path: Any, *arguments: Any, **options: Any) -> int:
+        if "/policies/" in str(path):
+            raise PermissionError(13, "Permission denied")
+        return real(path, *arguments, **options)
+
+    monkeypatch.setattr(os, "open", refused)
+    verdict, found = receiver.verdict(policy=receiver.policy)
+    assert (verdict, found) == (
+        "cannot-tell",
+        ["CF-KEYS-008", "CF-VERIFY-042"],
+    )  # by pins alone he is not known

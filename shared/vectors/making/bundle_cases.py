@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from making import bundles, formats
+from making import bundle_runs, bundles, formats
 from making.bundle_cuts import ASKED, Lines, cuts, granted, payload_of, spelled, two_logs, whole
 from making.bundles import gap, gap_sizes, head, lines, reached, section
 from making.cases import begun, ending, run
@@ -69,6 +69,7 @@ def cases() -> Iterator[Case]:
     yield from _form(log, small)
     yield from _content(log, small)
     yield from _judgement(log, small)
+    yield from (Case(*one) for one in bundle_runs.wrong())
 
 
 def _form(log: Log, small: Lines) -> Iterator[Case]:
@@ -427,7 +428,7 @@ def build() -> dict[str, Any]:
     gaps = [(0, 1), (0, 7), (1, 1), (1, 7), (5, 6), (7, 9), (8, 8), (12, 100), (3, 1 << 20)]
     return {
         "cases": found,
-        "cuts": [cut.to_json() for cut in cuts()],
+        "cuts": [cut.to_json() for cut in (*cuts(), *bundle_runs.cuts())],
         "gaps": [{"count": count, "sizes": gap_sizes(start, count), "start": start} for start, count in gaps],
         "keys": {name: key.to_json() for name, key in KEYS.items()},
     }

@@ -170,7 +170,7 @@ def received(log: Log, *, by: formats.Key = PEER, carry: bool = True, **changes:
 
 
 def accepted(log: Log, handoff: str, **changes: Any) -> str:
-    """Our receipt for a handoff."""
+    """Our receipt for a handoff; None leaves a member out."""
     receipt = {
         "checks": ["signature", "statement", "audience", "time", "payload", "replay"],
         "handoff": handoff,
@@ -180,7 +180,8 @@ def accepted(log: Log, handoff: str, **changes: Any) -> str:
         "status": "accepted",
     }
     subject = {"digest": {"sha256": handoff}, "name": "handoff"}
-    return log.sign(formats.statement("receipt", subject, receipt | changes), IDENTITY)
+    whole = {name: value for name, value in (receipt | changes).items() if value is not None}
+    return log.sign(formats.statement("receipt", subject, whole), IDENTITY)
 
 
 def details() -> dict[str, Any]:

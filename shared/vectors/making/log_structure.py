@@ -367,6 +367,51 @@ def checkpoint_cases() -> Iterator[Case]:
     yield broken("half a block of zeros, and a checkpoint behind it", holed(512, 256), "CF-LOG-010")
     yield broken("a block's length of zeros that is no block", holed(600, 512), "CF-LOG-010")
 
+    def placed(before: int, *, raw: bool, kind: str) -> Log:
+        """A chunk that begins so many bytes before a border, damaged as ``kind`` says, a block of zeros behind it."""
+        log = small()
+        end = len(log.files[0]) + 16 + 5
+        log.blob(bytes([1]) * (-(end + before) % 512))
+        log.flush(raw=True)
+        at = len(log.files[0])
+        assert -at % 512 == before
+        for number in range(3):
+            log.blob(b"".join(bytes.fromhex(sha256(bytes([number, n]))) for n in range(40)))
+            log.flush(raw=raw)
+        log.checkpoint()
+        file = log.files[0]
+        if kind == "lost":
+            file[at : at + before] = bytes(before)
+        elif kind == "lost next":
+            file[at + before : at + before + 512] = bytes(512)
+        else:
+            place = at + {"changed": 100, "header": 4}[kind]
+            file[place] ^= 1
+            if kind == "header":
+                file[at + 1] = 1
+            border = -(-(at + 1500) // 512) * 512
+            file[border : border + 512] = bytes(512)  # of the next chunk
+        return log
+
+    for before in (1, 4, 5, 9, 15, 16, 300):
+        for raw in (False, True):
+            name = f"{before} bytes of a {'raw' if raw else 'compressed'} chunk that were not written again"
+            if raw and before <= 4:
+                continue  # nothing is lost: they are zeros
+            yield Case(name, placed(before, raw=raw, kind="lost").evidence(), *tail)
+    yield Case(
+        "a block inside a header that was not written",
+        placed(9, raw=True, kind="lost next").evidence(),
+        *tail,
+    )
+    yield broken(
+        "damage in a raw chunk that begins before a border", placed(4, raw=True, kind="changed"), "CF-LOG-010"
+    )
+    yield broken(
+        "damage, and a lost block behind its chunk", placed(40, raw=True, kind="changed"), "CF-LOG-010"
+    )
+    yield broken("no header, and a lost block behind it", placed(40, raw=True, kind="header"), "CF-LOG-010")
+
     def early(first: bytes | None) -> Log:
         """A first segment without a checkpoint (whole, or these bytes), and a second process that goes on."""
         log = run(begun()) if first is None else Log()

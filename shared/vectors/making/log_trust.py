@@ -176,6 +176,56 @@ def _accepted_in_two() -> Iterator[Case]:
             logs.append(ending(log))
         codes = ["CF-VERIFY-048"] if verdict == "broken" else []
         yield Case(name, logs[0].evidence(logs[1]), verdict, codes)
+    for name, own, taken_back, verdict, code in (
+        ("one receipt in two logs, that names none", False, 0, "broken", "CF-VERIFY-048"),
+        ("one receipt in two logs, that names one", True, 0, "intact", ""),
+        (
+            "a handoff accepted in two logs, one of which takes it back",
+            False,
+            1,
+            "incomplete",
+            "CF-VERIFY-049",
+        ),
+        (
+            "a handoff accepted in two logs, both of which take it back",
+            True,
+            2,
+            "incomplete",
+            "CF-VERIFY-049",
+        ),
+    ):
+        logs = []
+        for number, place in enumerate((None, OTHER)):
+            log = begun() if place is None else begun(Log(place, IDENTITY))
+            members = {"issued": NOW, "expires": NOW + 300_000, "nonce": "7" * 32, "stored": True}
+            digest = given(log, **members)
+            named = {"own": head(f"{IDENTITY.keyid}/{'c' * 16}", 3, "1" * 64)} if own else {}
+            receipt(log, digest, by=IDENTITY, issued=NOW + (number if taken_back else 0), **named)
+            receipt(log, digest, by=IDENTITY, status="refused")  # a replay takes nothing back
+            if number < taken_back:
+                back = {"issued": NOW + 9, "nonce": "7" * 32, "status": "refused"}
+                receipt(log, digest, by=IDENTITY, **back)
+                receipt(log, digest, by=IDENTITY, **(back | {"issued": NOW + 10}))
+            logs.append(ending(log))
+        yield Case(name, logs[0].evidence(logs[1]), verdict, [code] * (taken_back or 1) if code else [])
+    log = begun()
+    receipt(log, given(log, stored=True), by=PEER, status="refused", nonce="7" * 32)
+    yield Case("a refusal with a nonce that takes nothing back", ending(log).evidence(), "intact", [])
+    elsewhere = {"own": head(f"{IDENTITY.keyid}/{'c' * 16}", 3, "1" * 64)}
+    log = begun()
+    digest = message(log, stored=False, **elsewhere)
+    receipt(log, digest)
+    receipt(log, digest, by=IDENTITY, **elsewhere)
+    yield Case(
+        "receipts that came back to another log than sealed the handoff", ending(log).evidence(), "intact", []
+    )
+    log = begun()
+    digest = message(log, stored=False, **elsewhere)
+    receipt(log, digest)
+    receipt(log, digest, by=IDENTITY)
+    yield broken(
+        "an own handoff of another log, accepted here without its payload", ending(log), "CF-VERIFY-046"
+    )
 
 
 def _tainted(taint: list[str]) -> Log:

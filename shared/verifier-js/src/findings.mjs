@@ -3,7 +3,7 @@
 /** @typedef {"intact" | "broken" | "incomplete" | "cannot-tell"} Verdict */
 /** @typedef {{code: string, where: string, message: string, hint: string}} Finding */
 
-const INCOMPLETE = new Set(["020", "021", "022", "023", "024", "025", "026", "027"].map((n) => `CF-VERIFY-${n}`));
+const INCOMPLETE = new Set(["020", "021", "022", "023", "024", "025", "026", "027", "049"].map((n) => `CF-VERIFY-${n}`));
 for (const n of ["023", "024", "026"]) INCOMPLETE.add(`CF-BUNDLE-${n}`);
 const CANNOT_TELL = new Set([
   "CF-VERIFY-001",

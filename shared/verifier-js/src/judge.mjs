@@ -9,7 +9,7 @@ import { headsOf, narrows } from "./authority.mjs";
 import { PublicKey } from "./keys.mjs";
 import { VALUE, isReference, looksLikeReference } from "./references.mjs";
 import { failedRule } from "./rules.mjs";
-import { isParent, parseParentSet, parseStatement } from "./statements.mjs";
+import { isParent, parseParentSet, parseStatement, runOf } from "./statements.mjs";
 import { Calls } from "./calls.mjs";
 import { Citations } from "./citations.mjs";
 import { pushAll } from "./push.mjs";
@@ -57,7 +57,7 @@ export class Judge {
     this.told = [];
     /** @type {Set<string>} handoffs that a receipt accepted, each with the key of its receiver */
     this.accepted = new Set();
-    /** @type {Map<string, string>} handoffs that the identity accepted: the receipt */
+    /** @type {Map<string, {digest: string, named: boolean}>} handoffs that the identity accepted: the receipt, whether it names a log */
     this.acceptances = new Map();
     /** @type {Map<number, string>} valid checkpoints so far: size, root */
     this.checkpoints = new Map();
@@ -170,16 +170,21 @@ export class Judge {
     if (this.identity === null) {
       this.identity = key;
       this.origin = context.origin;
-      this.checkIdentity();
+      this.checkPin();
+      this.checkStatus();
     }
     this.begin(context);
   }
 
   /** Whether the log's identity is trusted here. */
-  checkIdentity() {
-    const { fingerprint } = this.identity;
-    if (!this.keyring.isPinned(fingerprint))
+  checkPin() {
+    if (!this.keyring.isPinned(this.identity.fingerprint))
       this.find("CF-VERIFY-032", "the log is signed by a key that is not pinned here");
+  }
+
+  /** Whether the policy, at the log's first session, still lets its identity count. */
+  checkStatus() {
+    const { fingerprint } = this.identity;
     const status = this.policy?.keys.get(fingerprint)?.status ?? "active";
     if (status !== "active") this.find("CF-TRUST-054", "the log's identity is superseded or compromised");
   }
@@ -233,6 +238,8 @@ export class Judge {
       this.statements.set(statement.digest, statement.kind);
       this.before.add(statement.digest);
       this.keep(statement);
+      const run = runOf(statement, this.origin);
+      if (run !== null) this.calls.runs.add(run);
     }
   }
 
@@ -378,16 +385,27 @@ export class Judge {
   }
 
   receipt(predicate, digest) {
-    const { handoff, status, sender } = predicate;
+    const { handoff, status, sender, nonce, own } = predicate;
     this.own("receipt", predicate);
+    const ours = sender.key === this.identity?.fingerprint;
+    if (status === "refused" && nonce !== undefined && ours && this.acceptances.delete(handoff))
+      this.find("CF-VERIFY-049", "an acceptance was taken back: another process accepted as well, or nobody could tell");
     if (status !== "accepted") return;
     const taken = `${sender.key} ${handoff}`;
     if (this.statements.get(handoff) !== "handoff" || this.accepted.has(taken))
       this.find("CF-VERIFY-048", "a receipt accepts a handoff that is not in this log, or accepts one twice");
-    else if (sender.key === this.identity?.fingerprint) this.acceptances.set(handoff, digest);
+    else if (ours) this.acceptances.set(handoff, { digest, named: own !== undefined });
     this.accepted.add(taken);
-    if (this.foreign.has(handoff)) this.payload(this.foreign.get(handoff));
+    const here = ours && (own === undefined || own.origin === this.origin);
+    const about = this.foreign.get(handoff);
+    if (about === undefined || (this.sealedElsewhere(about) && !here)) return;
     this.foreign.delete(handoff);
+    this.payload(about);
+  }
+
+  /** Whether this identity sealed a handoff in another log, where its payload is. */
+  sealedElsewhere({ own, sender }) {
+    return own !== undefined && sender.key === this.identity?.fingerprint;
   }
 }
 

@@ -1,10 +1,10 @@
 /** Reading one log from its segments: structure, chain, opening entries, torn tails (spec/log.md, "Reading a log"). */
 import { createHash } from "node:crypto";
 import { HEX64, sha256 } from "./bytes.mjs";
-import { hasExactly, isCount } from "./canonical.mjs";
+import { hasExactly, isCount, isObject } from "./canonical.mjs";
 import { ZEROS, bodyKind, operation, parseEntry } from "./entries.mjs";
 import { CounterfoilError, attempt } from "./errors.mjs";
-import { BLOB, BytesOfFile, ChunkReader, ENTRY, HEADER, ITEM_HEADER, NOTE, splitItems } from "./segments.mjs";
+import { BLOB, BytesOfFile, ChunkReader, ENTRY, HEADER, ITEM_HEADER, NOTE, parseHeader, splitItems } from "./segments.mjs";
 import { Tree, leafHash } from "./tree.mjs";
 
 /** @typedef {{segment: number, start: number, stream: number, item: number}} Place where a blob stands */
@@ -21,7 +21,6 @@ import { Tree, leafHash } from "./tree.mjs";
  */
 
 const SECTOR = 512;
-const LEAST_HOLE = 16;
 const MOST_NOTE = 4_096;
 const OPENINGS = ["session", "segment", "recovered"];
 const refuse = (code, message) => new CounterfoilError(`CF-LOG-${code}`, message);
@@ -72,7 +71,9 @@ export class LogReader {
       const said = operation(opening) === "recovered" ? opening.content.segments : null;
       // Only of earlier segments does it say anything.
       if (Array.isArray(said))
-        for (const one of said) if (one?.segment < segment.number) recovered.set(one.segment, one);
+        for (const one of said)
+          if (isObject(one) && Number.isInteger(one.segment) && one.segment < segment.number)
+            recovered.set(one.segment, one);
     }
     return { last, recovered };
   }
@@ -191,7 +192,7 @@ export class LogReader {
    */
   checkpointBehind(file, from, end) {
     const rest = file.read(from, end - from);
-    for (const { start } of this.notesIn(rest)) return !hasHole(rest.subarray(0, start), from);
+    for (const _ of this.notesIn(rest)) return !hasHole(rest, from);
     return false;
   }
 
@@ -206,12 +207,20 @@ export class LogReader {
   }
 }
 
-/** Whether one of the pieces that sectors cut bytes into is all zero; the last one, which no border ends, is none. */
+/**
+ * Whether the chunk that these bytes begin with, and which is not whole, lacks a sector: one of the pieces that sectors
+ * cut it into is all zero up to the border, and holds bytes of it.
+ * @param {Buffer} bytes @param {number} offset of the bytes in their file
+ */
 function hasHole(bytes, offset) {
-  for (let start = 0; start < bytes.length;) {
+  const header = parseHeader(bytes);
+  const stop = HEADER + (header?.length ?? 0);
+  for (let start = 0; start < stop;) {
     const end = start + SECTOR - ((offset + start) % SECTOR);
     if (end > bytes.length) return false;
-    if (end - start >= LEAST_HOLE && bytes.subarray(start, end).every((byte) => byte === 0)) return true;
+    // The header of a raw chunk begins with four zeros anyway.
+    const raw = start === 0 && end <= 4 && header !== null && header.length === header.size;
+    if (!raw && bytes.subarray(start, end).every((byte) => byte === 0)) return true;
     start = end;
   }
   return false;

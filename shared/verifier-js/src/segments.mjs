@@ -69,6 +69,18 @@ export class BytesOfFile {
 
 const torn = (message) => new CounterfoilError("CF-LOG-010", message);
 
+/**
+ * What a chunk's header says, or null where the bytes can be none.
+ * @param {Buffer} bytes @returns {{form: number, length: number, size: number} | null}
+ */
+export function parseHeader(bytes) {
+  if (bytes.length < HEADER || bytes[0] > 2 || bytes.readUIntLE(1, 3) !== 0) return null;
+  const length = bytes.readUInt32LE(4);
+  const size = bytes.readUInt32LE(8);
+  const large = Math.max(length, size) > MOST || size > EXPANSION * (HEADER + length);
+  return large ? null : { form: bytes[0], length, size };
+}
+
 /** Reads the chunks of one segment in their order. */
 export class ChunkReader {
   /**
@@ -93,12 +105,9 @@ export class ChunkReader {
     const start = this.at;
     const header = this.file.read(start, HEADER);
     if (header.length < HEADER || start + HEADER > this.end) throw torn("a chunk's header is cut");
-    const form = header[0];
-    const length = header.readUInt32LE(4);
-    const size = header.readUInt32LE(8);
-    const large = Math.max(length, size) > MOST || size > EXPANSION * (HEADER + length);
-    const wrong = form > 2 || header.readUIntLE(1, 3) !== 0 || large;
-    if (wrong || (form === 0 && length !== size)) throw torn("a chunk's header is malformed");
+    const told = parseHeader(header);
+    if (told === null || (told.form === 0 && told.length !== told.size)) throw torn("a chunk's header is malformed");
+    const { form, length, size } = told;
     const end = start + HEADER + length;
     if (end > this.end) throw torn("the file ends inside a chunk");
     const bytes = this.file.read(start, HEADER + length);

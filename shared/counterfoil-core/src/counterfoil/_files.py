@@ -57,7 +57,10 @@ def open_given(path: str | os.PathLike[str]) -> BinaryIO:
 
 
 def read_regular(path: Path, *, most: int = -1) -> bytes:
-    """The bytes of a regular file behind no link, at most so many; raises OSError for anything else, never waits."""
+    """The bytes of a regular file that is behind no link, no more than ``most``, or all.
+
+    Raises OSError for anything else, without waiting.
+    """
     fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     with open(fd, "rb") as file:
         if not stat.S_ISREG(os.fstat(fd).st_mode):

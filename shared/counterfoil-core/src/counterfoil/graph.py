@@ -56,14 +56,15 @@ class Graph:
             for digest in call.handoffs:
                 received.setdefault(digest, call)
         self.edges: list[Edge] = []
-        receipts: dict[str, str] = {}
+        receipts: dict[str, dict[str, str]] = {}  # by handoff: the word of each log
         known: set[str] = set()  # sender and receiver may log the same statement into one evidence
-        for _, statement in signed:
+        for entry, statement in signed:
             predicate = statement.predicate
             if isinstance(predicate, statements.Receipt):
-                # A replay that was refused does not undo that the handoff was accepted.
-                if predicate.status != "refused" or predicate.handoff not in receipts:
-                    receipts[predicate.handoff] = predicate.status
+                said = receipts.setdefault(predicate.handoff, {})
+                # A replay that was refused does not undo that the handoff was accepted; what is taken back does.
+                if predicate.status != "refused" or predicate.nonce is not None or entry.log not in said:
+                    said[entry.log] = predicate.status
             elif isinstance(predicate, statements.Handoff) and (run is None or predicate.run == run):
                 if statement.digest in known:
                     continue
@@ -77,7 +78,10 @@ class Graph:
                     sources = [one for one in sources if one is not target]
                 self.edges.append(Edge(statement.digest, predicate, sources, target, None, cited))
         for edge in self.edges:
-            edge.receipt = receipts.get(edge.digest)
+            words = list(receipts.get(edge.digest, {}).values())
+            edge.receipt = next(
+                (one for one in reversed(words) if one != "refused"), words[-1] if words else None
+            )
         self._into: dict[str, list[Edge]] = {}
         for edge in self.edges:
             if edge.target is not None and edge.kind != "return":

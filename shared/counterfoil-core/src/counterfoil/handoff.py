@@ -19,10 +19,11 @@ from counterfoil.authority import Allow, why_not
 from counterfoil.dsse import Envelope
 from counterfoil.errors import CounterfoilError, HandoffError
 from counterfoil.hooks import Transfer
+from counterfoil.keeping import take_receipt
 from counterfoil.keys import SigningKey
 from counterfoil.openlog import Accepted, OpenLog, open
 from counterfoil.payloads import NOTHING, plain_digest, private
-from counterfoil.receiving import Receiving, Sent, program, receipt
+from counterfoil.receiving import Receiving, Sent, not_durable, program, receipt
 from counterfoil.trust_checks import judge
 
 __all__ = ["Accepted", "Allow", "OpenLog", "accept", "open", "seal", "take_receipt"]
@@ -68,8 +69,8 @@ def seal(
             hint="hand over bytes, text, or plain data that is not nested too deeply",
         )
     reference = recorder.value(payload)
-    if not recorder.holds(reference):
-        raise _not_durable(writer.error)
+    if not recorder.holds(reference) or not log.anchor():
+        raise not_durable(writer.error)
     sender = context.current()
     actor = (
         records.actor_text(sender.actor)
@@ -123,11 +124,11 @@ def seal(
     statement = statements.parse(envelope.payload)
     _may(policy, statement, envelope, authority)
     if authority is not None and authority.under is not None:
-        if not _place(log, reversed(authority.under.chain)):
-            raise _not_durable(writer.error)
+        if not log.place(writer, reversed(authority.under.chain)):
+            raise not_durable(writer.error)
     writer.entry(envelope.to_bytes())
     if not writer.flush():
-        raise _not_durable(writer.error)
+        raise not_durable(writer.error)
     log.standing.add(statement, writer.origin)
     return envelope
 
@@ -159,17 +160,6 @@ def _may(
         signers = [one.keyid for one in envelope.signatures]
         for code, message, _, hint in judge(policy, handoff, signers, ""):
             raise HandoffError(f"{message} ({code})", code="CF-HANDOFF-007", hint=hint)
-
-
-def _place(log: OpenLog, chain: Iterable[Envelope]) -> bool:
-    """Append the grants that this process did not append to its log yet, the first one first; False on failure."""
-    writer = log.recorder.open()
-    for envelope in chain:
-        if not log.standing.placed(envelope.digest, writer.origin):
-            if not writer.entry(envelope.to_bytes()):
-                return False
-            log.standing.add(statements.parse(envelope.payload), writer.origin)
-    return True
 
 
 def accept(
@@ -247,8 +237,8 @@ def accept(
         refuse("CF-HANDOFF-017", denied.reason, "see the plugin that denied it")
     if handoff.nonce is None:
         refuse("CF-HANDOFF-012", "the statement has no nonce", "ask the sender to seal it")
-    if not recorder.holds(reference):
-        raise _not_durable(writer.error)
+    if not recorder.holds(reference) or not log.anchor():
+        raise not_durable(writer.error)
     answer = log.pending.pop(statement.digest, None)  # decided before, but its receipt was not on disk then
     if answer is None:
         try:
@@ -258,7 +248,7 @@ def accept(
         if not fresh:
             refuse("CF-HANDOFF-018", "this handoff was used before", "ask the sender to seal it again")
         coming.checks.append("replay")
-        if _place(log, reversed(coming.chain)) and writer.entry(coming.envelope.to_bytes()):
+        if log.place(writer, reversed(coming.chain)) and writer.entry(coming.envelope.to_bytes()):
             answer = receipt(
                 log,
                 statement.digest,
@@ -266,64 +256,20 @@ def accept(
                 checks=coming.checks,
                 nonce=handoff.nonce,
                 seen=handoff.own,
+                writer=writer,
                 policy=chosen,
             )
         if answer is None:
             log.nonces.free(handoff.sender.key, handoff.nonce)
-            raise _not_durable(writer.error)
+            raise not_durable(writer.error)
     if not writer.flush():
         log.pending[statement.digest] = answer
-        raise _not_durable(writer.error)
-    coming.alone(statement.digest)
+        raise not_durable(writer.error)
+    coming.alone(statement.digest, handoff.nonce)
     log.standing.add(statement, writer.origin)
+    log.standing.add(statements.parse(answer.payload), writer.origin)
     log.accepted.set(statement.digest)
     return Accepted(statement, payload, answer, (coming.envelope, *coming.chain))
-
-
-def take_receipt(log: OpenLog, answer: Sent) -> statements.Receipt:
-    """Keep the receipt of a handoff that was sealed here: then this log holds the receiver's word about it.
-
-    Raises HandoffRefusedError when the receipt does not hold, is for no handoff sealed here, or was kept before. It is
-    on disk when this returns.
-    """
-    writer = log.recorder.open()
-    policy = log.policy
-    coming = Receiving(log, answer, policy, what="receipt")
-    statement, signers = coming.statement()
-    found = statement.predicate
-    if not isinstance(found, statements.Receipt) or found.status == "refused":
-        coming.refuse(
-            "CF-HANDOFF-012", "the statement is no receipt that something was accepted", "ask for it"
-        )
-    if found.sender.key not in signers:
-        coming.refuse(
-            "CF-HANDOFF-013",
-            "the receipt names another key than the one that signed",
-            "do not trust this message",
-        )
-    now = time.time_ns() // 1_000_000
-    coming.speaks(found, signers, now)
-    audience = log.standing.audience(found.handoff)
-    known = log.peers.keys(audience) if audience is not None and policy is None else frozenset()
-    if audience is None or audience != found.sender.actor or (known and found.sender.key not in known):
-        coming.refuse(
-            "CF-HANDOFF-025",
-            "the receipt is for no handoff that was sealed here for its signer",
-            "keep it where the handoff was sealed",
-        )
-    if found.issued > now + coming.skew:
-        coming.refuse("CF-HANDOFF-015", "issued in the future", "check the clocks of both machines")
-    if found.status == "accepted" and log.standing.is_accepted(found.handoff, found.sender.key):
-        coming.refuse(
-            "CF-HANDOFF-018", "a receipt that accepts this handoff was kept before", "nothing: it is here"
-        )
-    coming.heads(found)
-    if not writer.entry(coming.envelope.to_bytes()):
-        raise _not_durable(writer.error)
-    log.standing.add(statement, writer.origin)
-    if not writer.flush():
-        raise _not_durable(writer.error)
-    return found
 
 
 def _is_no(kind: type, value: object) -> bool:
@@ -338,11 +284,3 @@ def _cited(parent: str | Accepted) -> dict[str, str]:
             "a parent is a SHA-256 in hex", code="CF-HANDOFF-002", hint="pass what accept returned"
         )
     return {"digest": digest, "rel": "control"}
-
-
-def _not_durable(error: CounterfoilError | None) -> HandoffError:
-    return HandoffError(
-        f"the handoff is not on disk: {error or 'the writer stopped'}",
-        code="CF-HANDOFF-003",
-        hint="see the cause",
-    )

@@ -6,6 +6,7 @@ import contextlib
 import os
 import threading
 import time
+from collections.abc import Iterable
 from contextvars import ContextVar
 from types import TracebackType
 from typing import Any, Final
@@ -13,12 +14,13 @@ from typing import Any, Final
 from counterfoil import records, statements, trust
 from counterfoil.authority import Grant
 from counterfoil.dsse import Envelope
-from counterfoil.errors import ConfigError
+from counterfoil.errors import ConfigError, CounterfoilError
 from counterfoil.nonces import Nonces
 from counterfoil.peers import Peers
 from counterfoil.recorder import Recorder
 from counterfoil.settings import load
 from counterfoil.standing import Standing
+from counterfoil.writer import Writer
 
 __all__ = ["Accepted", "OpenLog", "open"]
 
@@ -54,6 +56,7 @@ class OpenLog:
         self._peers = Peers()
         self._standing = Standing(self.recorder)
         self._clock = threading.Lock()
+        self._keeping = threading.RLock()
         self._refused = (0.0, 0)
         self._last = 0
         self._pid = os.getpid()
@@ -74,6 +77,12 @@ class OpenLog:
         """What stands in this evidence."""
         self._forked()
         return self._standing
+
+    @property
+    def keeping(self) -> threading.RLock:
+        """Held while it is decided whether a receipt is kept: of two threads with one receipt only one does."""
+        self._forked()
+        return self._keeping
 
     @property
     def policy(self) -> trust.Policy | None:
@@ -116,6 +125,26 @@ class OpenLog:
             self.standing.said(head)
             return self._last, head
 
+    def anchor(self) -> bool:
+        """See that the log has a checkpoint, so that what is signed from now on names the log it stands in.
+
+        Two logs of one identity never hold one and the same receipt by chance then. False when there is none on disk.
+        """
+        writer = self.recorder.open()
+        if writer.last_checkpoint() is None:
+            writer.checkpoint()
+            writer.flush()
+        return writer.last_checkpoint() is not None
+
+    def place(self, writer: Writer, chain: Iterable[Envelope]) -> bool:
+        """Append the handoffs that do not stand in this writer's log yet, the first one first; False on failure."""
+        for envelope in chain:
+            if not self.standing.placed(envelope.digest, writer.origin):
+                if not writer.entry(envelope.to_bytes()):
+                    return False
+                self.standing.add(statements.parse(envelope.payload), writer.origin)
+        return True
+
     def refusing(self, *, is_known: bool) -> bool:
         """Whether a refusal is written down: of messages that no known key signed only so many in a minute, so that
         nobody without a key fills the disk; the caller is told of every one.
@@ -124,10 +153,21 @@ class OpenLog:
             return True
         with self._clock:
             began, count = self._refused
-            if time.monotonic() - began >= 60 or not count:
-                began, count = time.monotonic(), 0
-            self._refused = (began, count + 1)
-            return count < UNKNOWN_A_MINUTE
+            over = time.monotonic() - began >= 60
+            if over or not count:
+                self._refused = (time.monotonic(), 1)
+            else:
+                self._refused = (began, count + 1)
+        if over:
+            self._tell_refused(count)
+        return over or count < UNKNOWN_A_MINUTE
+
+    def _tell_refused(self, count: int) -> None:
+        """One record for the refusals of a minute that were not written down each; it costs no verdict anything."""
+        more = count - UNKNOWN_A_MINUTE
+        if more > 0:
+            content = {"name": "refused by no known key", "op": "custom", "phase": "point"}
+            self.recorder.open().entry(records.build(content, {"at": records.now(), "count": more}))
 
     @property
     def fingerprint(self) -> str:
@@ -145,6 +185,10 @@ class OpenLog:
 
     def close(self) -> None:
         """Write a last checkpoint and release the log."""
+        self._forked()
+        (_, count), self._refused = self._refused, (0.0, 0)
+        with contextlib.suppress(CounterfoilError):
+            self._tell_refused(count)
         self.recorder.close()
 
     def __enter__(self) -> OpenLog:

@@ -29,7 +29,7 @@ from counterfoil.graph import Graph
 from counterfoil.log import Entry, LogScan
 from counterfoil.stores import FolderStore, check_exists
 from counterfoil.values import fresh_stack
-from counterfoil.views import CallView, RunView, join, run_of
+from counterfoil.views import CallView, Runs, RunView, join, of_run
 
 __all__ = ["CallView", "Reader", "RunView", "read"]
 
@@ -99,9 +99,9 @@ class Reader:
     def runs(self) -> list[RunView]:
         """Runs in the order they started, with the repeatable bytes of their entries."""
         found: dict[str, RunView] = {}
-        calls: dict[str, CallView] = {}
+        calls, told = dict[str, CallView](), Runs()
         for entry in self.entries():
-            run_id, content = run_of(entry)
+            run_id, content = told.of(entry)
             if run_id is None:
                 continue
             run = found.setdefault(run_id, RunView(run_id, entry.log, entry.index))
@@ -116,7 +116,8 @@ class Reader:
 
     def graph(self, *, run: str | None = None) -> Graph:
         """The graph of activations, calls and handoffs; of one run when ``run`` is given."""
-        return Graph(self.calls(), list(self.statements()), blob=self.blob, run=run)
+        signed = self.statements() if run is None else of_run(self.entries(), run)
+        return Graph(self.calls(), list(signed), blob=self.blob, run=run)
 
     def handoffs(self, *, hops: bool = False, run: str | None = None) -> list[dict[str, Any]]:
         """Handoffs between agents; with ``hops`` every statement's edges (see ``counterfoil handoffs --json``)."""

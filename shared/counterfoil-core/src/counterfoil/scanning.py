@@ -207,8 +207,9 @@ class SegmentScan:
 
         A hole of zeros is not held against anybody: after a power failure later blocks may be there without earlier.
         """
-        found = next(tails.notes_from(file, self.log, offset), None)
-        return found is not None and not tails.has_hole(file, offset, found[0])
+        return next(tails.notes_from(file, self.log, offset), None) is not None and not tails.has_hole(
+            file, offset
+        )
 
     def _check_recovered(self, number: int, recovered: dict[str, Any], where: str) -> Problem | None:
         good, told = recovered.get("good"), recovered.get("size")

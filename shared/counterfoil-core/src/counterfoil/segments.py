@@ -85,6 +85,15 @@ class Chunk(NamedTuple):
     data: bytes
 
 
+class Header(NamedTuple):
+    """What stands before a chunk's stored bytes."""
+
+    form: int
+    length: int
+    raw_length: int
+    checksum: int
+
+
 class Item(NamedTuple):
     """One item of a chunk; ``data`` is the bytes behind its header."""
 
@@ -188,14 +197,10 @@ def read_chunks(
             return
         if len(head) < CHUNK_HEADER.size:
             raise TornChunk("a chunk header is cut", offset=offset, where=where)
-        form, length, raw_length, checksum = CHUNK_HEADER.unpack(head)
-        if (
-            head[1:4] != b"\0\0\0"
-            or form > ZSTD_NEXT
-            or max(length, raw_length) > MAX_CHUNK
-            or not _fits(length, raw_length)
-        ):
+        found = header(head)
+        if found is None:
             raise TornChunk("not a chunk header", offset=offset, where=where)
+        form, length, raw_length, checksum = found
         stop = offset + CHUNK_HEADER.size + length
         if end is not None and stop > end:
             raise TornChunk("a chunk runs past the end", offset=offset, where=where)
@@ -222,6 +227,15 @@ def read_chunks(
             hasher.update(head)
             hasher.update(stored)
         offset = stop
+
+
+def header(head: bytes) -> Header | None:
+    """The header of a chunk, None where these bytes can be none."""
+    if len(head) < CHUNK_HEADER.size:
+        return None
+    found = Header(*CHUNK_HEADER.unpack(head))
+    sane = found.form <= ZSTD_NEXT and max(found.length, found.raw_length) <= MAX_CHUNK
+    return found if sane and head[1:4] == b"\0\0\0" and _fits(found.length, found.raw_length) else None
 
 
 def _size(file: BinaryIO) -> int:

@@ -9,6 +9,7 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 from counterfoil import log, notes, statements
+from counterfoil.dsse import Envelope
 from counterfoil.errors import CounterfoilError
 from counterfoil.reader import read
 
@@ -30,6 +31,7 @@ class Standing:
         self._taints: dict[str, tuple[str, ...]] = {}
         self._scanned = False
         self._placed: set[tuple[str, str]] = set()
+        self._origin = ""
 
     # -- what this process writes -------------------------------------------------------------------------------------
 
@@ -62,12 +64,32 @@ class Standing:
                     self._checkpoint(event)
             return self._heads.get(head.origin, {}).get(head.size) == head.root
 
-    def audience(self, handoff: str) -> str | None:
-        """Whom a handoff that this identity sealed here was for; None when it sealed no such."""
+    def audience(self, handoff: str, *, origin: str) -> str | None:
+        """Whom a handoff that this identity sealed here was for; None when it sealed no such.
+
+        ``origin`` is of the log that is written: what others put into it before this process had it is read then.
+        """
         with self._lock:
-            if handoff not in self._sealed:
+            if handoff not in self._sealed or self._origin not in ("", origin):
                 self._scan()
+            self._origin = origin
             return self._sealed.get(handoff)
+
+    def chain(self, handoff: str) -> list[Envelope]:
+        """A handoff that stands in some log here, and the grants it rests on, as far as they do, the first one last."""
+        self._recorder.flush()
+        found: dict[str, tuple[Envelope, str | None]] = {}
+        for entry, statement in read(self._recorder.evidence).statements():
+            one = statement.predicate
+            if isinstance(one, statements.Handoff) and one.proof == "countersigned":
+                grant = None if one.authority is None else one.authority.grant
+                found[statement.digest] = (Envelope.parse(entry.body), grant)
+        chain: list[Envelope] = []
+        link: str | None = handoff
+        while link is not None and link in found:
+            envelope, link = found.pop(link)
+            chain.append(envelope)
+        return chain
 
     def is_accepted(self, handoff: str, key: str) -> bool:
         """Whether a receipt by this key that accepts a handoff stands here (ask ``audience`` first, which reads)."""
@@ -91,7 +113,7 @@ class Standing:
             return []
 
     def placed(self, digest: str, origin: str) -> bool:
-        """Whether this process appended a statement to the log of that origin."""
+        """Whether a statement is known to stand in the log of that origin."""
         return (origin, digest) in self._placed
 
     # -- reading ------------------------------------------------------------------------------------------------------
@@ -100,8 +122,10 @@ class Standing:
         identity = self._recorder.open().identity.keyid
         self._recorder.flush()
         self._scanned = True
-        for _, statement in read(self._recorder.evidence).statements():
+        for entry, statement in read(self._recorder.evidence).statements():
             self._add(statement, identity)
+            if isinstance(statement.predicate, statements.Handoff):
+                self._placed.add((f"{identity}/{entry.log}", statement.digest))
 
     def _add(self, statement: statements.Statement, identity: str) -> None:
         predicate = statement.predicate

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 import itertools
 from collections.abc import Callable, Iterator
 from hashlib import sha256
@@ -15,7 +13,6 @@ from counterfoil.dsse import PAYLOAD_TYPE, Envelope, pae
 from counterfoil.errors import CounterfoilError
 from counterfoil.lists import ParentLists
 from counterfoil.log import Entry
-from counterfoil.moulds import Moulds
 from counterfoil.opening import Opened, opened
 from counterfoil.recorded import mould_of
 from counterfoil.shapes import Part
@@ -55,9 +52,9 @@ class StatementCheck:
         self._shared = shared
         self._lineage = Lineage()
         self._lists = ParentLists(stored, self._lineage)
-        self._payloads: dict[str, Reference] = {}
+        self._payloads: dict[str, tuple[Reference, bool]] = {}
         self._begun = False
-        self._moulds = Moulds(mould_of)
+        self._moulds = shared.known.of(mould_of)
 
     @property
     def is_blind(self) -> bool:
@@ -95,11 +92,11 @@ class StatementCheck:
         bound = self._bound.get(envelope.keyid.decode())
         if bound is None or found[mould.key] != envelope.keyid or found[mould.actor].decode() != bound[0]:
             return False
-        stored, (root, size) = self._stored, mould.own
-        if root and (
-            mould.origin != self.origin or self._checkpoints.get(int(found[size])) != found[root].decode()
-        ):
-            return False
+        stored = self._stored
+        if mould.own:
+            origin, root, size = (one.decode() for one in found.group(*mould.own))
+            if origin != self.origin or self._checkpoints.get(int(size)) != root:
+                return False
         payload = Part(bytes.fromhex(found[mould.payload].decode()), int(found[mould.size]), mould.need)
         if not stored.has(payload):
             return False
@@ -209,8 +206,8 @@ class StatementCheck:
         if self.is_blind:
             return
         try:
-            public = keys.PublicKey.from_spki(base64.b64decode(binding.spki, validate=True))
-        except (CounterfoilError, binascii.Error, ValueError):
+            public = keys.PublicKey.from_text(binding.spki)
+        except CounterfoilError:
             self._say("CF-VERIFY-043", at, "a binding names no usable key")
             return
         if self.identity is None or self.identity.keyid not in signers or binding.origin != self.origin:
@@ -228,7 +225,8 @@ class StatementCheck:
             ours and handoff.own is not None and handoff.own.origin == self.origin
         )
         if came:
-            self._payloads[digest] = payload
+            elsewhere = ours and handoff.own is not None
+            self._payloads[digest] = (payload, elsewhere)
         elif not self._stored.there(payload):
             self._say("CF-VERIFY-046", at, "the payload of a handoff is not in this log")
         if (handoff.proof == "recorded" and not self.is_blind) or ours:
@@ -263,6 +261,16 @@ class StatementCheck:
         ours = self.identity is not None and receipt.sender.key == self.identity.keyid
         if ours:
             self._own(receipt, at, "a receipt")
+        log = self.origin.rpartition("/")[2]
+        if receipt.status == "refused" and receipt.nonce is not None and ours:
+            if self._shared.acceptances.withdraw(log, receipt):
+                self._say(
+                    "CF-VERIFY-049",
+                    at,
+                    "an acceptance was taken back: another process accepted as well, or nobody could tell",
+                    verdict="incomplete",
+                    hint="let all processes of one identity use one COUNTERFOIL_HOME",
+                )
         if receipt.status != "accepted":
             return
         taken = (bytes.fromhex(receipt.sender.key), bytes.fromhex(receipt.handoff))
@@ -271,10 +279,15 @@ class StatementCheck:
         elif taken in self._accepted:
             self._say("CF-VERIFY-048", at, "a handoff was accepted twice")
         elif ours:
-            self._shared.acceptances.note(self.origin.rpartition("/")[2], receipt, digest)
+            self._shared.acceptances.note(log, receipt, digest)
         self._accepted.add(taken)
-        payload = self._payloads.pop(receipt.handoff, None)
-        if payload is not None and not self._stored.there(payload):
+        payload, elsewhere = self._payloads.get(receipt.handoff, (None, False))
+        # What this identity sealed in another log has its payload there, also when its receipt came back to this one.
+        here = ours and (receipt.own is None or receipt.own.origin == self.origin)
+        if payload is None or (elsewhere and not here):
+            return
+        del self._payloads[receipt.handoff]
+        if not self._stored.there(payload):
             self._say("CF-VERIFY-046", at, "the payload of a handoff is not in this log")
 
 

@@ -36,24 +36,29 @@ def is_note(data: bytes, start: int) -> bool:
     )
 
 
-def has_hole(file: BinaryIO, start: int, stop: int) -> bool:
-    """Whether a hole of zeros stands in these bytes of a file, as blocks that never reached the disk leave it.
+def has_hole(file: BinaryIO, start: int) -> bool:
+    """Whether the chunk that begins at ``start``, and is not whole, lacks a block that never reached the disk.
 
-    A hole goes from the first of these bytes, or from a border between blocks of 512 bytes, to the next border, and
-    has at least the length of a chunk's header.
+    A disk writes whole blocks of 512 bytes. One that holds the end of what was synced before is written again: without
+    that it has zeros from there to its border. So bytes that are lost go from the chunk's first byte, or from a
+    border, to the next border; and they are bytes of this chunk, whose length is known where its header is there.
     """
     file.seek(start)
-    while start < stop:
-        data = file.read(min(_WINDOW - start % BLOCK, stop - start))
-        if not data:
+    found = segments.header(file.read(segments.CHUNK_HEADER.size))
+    stop = start + segments.CHUNK_HEADER.size + (0 if found is None else found.length)
+    at = start
+    file.seek(at)
+    while at < stop:
+        size = BLOCK - at % BLOCK
+        data = file.read(size)
+        if len(data) < size:
             return False
-        at = 0
-        while at < len(data):
-            end = at + BLOCK - (start + at) % BLOCK
-            if end <= len(data) and end - at >= segments.CHUNK_HEADER.size and not data[at:end].strip(b"\0"):
+        if not data.strip(b"\0"):
+            # The header of a raw chunk begins with 4 zeros anyway.
+            raw = at == start and size <= 4 and found is not None and found.length == found.raw_length
+            if not raw:
                 return True
-            at = end
-        start += len(data)
+        at += size
     return False
 
 

@@ -13,6 +13,7 @@ from counterfoil import statements
 from counterfoil.authority import Grant, why_not
 from counterfoil.dsse import Check
 from counterfoil.findings import Finding, Verdict
+from counterfoil.moulds import Known
 from counterfoil.trust import Judged, Policy
 
 __all__ = ["Acceptances", "Heads", "Lineage", "Said", "Shared", "judge"]
@@ -34,6 +35,7 @@ class Shared:
     policy: Policy | None = None
     check: Check | None = None
     acceptances: Acceptances = field(default_factory=lambda: Acceptances())
+    known: Known = field(default_factory=Known)
 
 
 class Lineage:
@@ -127,23 +129,46 @@ class Heads:
 
 @dataclass(slots=True)
 class Acceptances:
-    """What receivers accepted by receipts in their own logs: of all logs of one identity only one accepts a handoff."""
+    """What receivers accepted by receipts in their own logs: of all logs of one identity only one accepts a handoff.
 
-    _taken: dict[tuple[bytes, bytes], tuple[str, str]] = field(default_factory=dict)
+    A receipt that names its log by ``own`` may be kept in another one as well; one that names none counts in each.
+    """
+
+    _taken: dict[tuple[bytes, bytes], bytes] = field(default_factory=dict)
     _again: list[str] = field(default_factory=list)
+    _log: str = ""
+    _here: dict[tuple[bytes, bytes], tuple[bytes, bool]] = field(default_factory=dict)
 
     def note(self, log: str, receipt: statements.Receipt, digest: str) -> None:
-        """Note a receipt `accepted` by the identity of the log that it stands in."""
-        key = (bytes.fromhex(receipt.sender.key), bytes.fromhex(receipt.handoff))
-        first = self._taken.setdefault(key, (log, digest))
-        if first[0] != log and first[1] != digest:
-            self._again.append(log)
+        """Note a receipt `accepted` by the identity of the log that it stands in; logs come one after the other."""
+        self._go_on(log)
+        self._here[_taken(receipt)] = (bytes.fromhex(digest), receipt.own is not None)
+
+    def withdraw(self, log: str, receipt: statements.Receipt) -> bool:
+        """Take back what stands in this log; False where nothing does, or it was taken back before."""
+        self._go_on(log)
+        return self._here.pop(_taken(receipt), None) is not None
+
+    def _go_on(self, log: str) -> None:
+        if log == self._log:
+            return
+        for key, (digest, named) in self._here.items():
+            if key not in self._taken:
+                self._taken[key] = digest
+            elif self._taken[key] != digest or not named:
+                self._again.append(self._log)
+        self._log, self._here = log, {}
 
     def findings(self) -> Iterator[Finding]:
         """A finding for each handoff that was accepted in an earlier log as well."""
+        self._go_on("")
         for log in self._again:
             message = "a handoff was accepted in another log of this identity as well"
             yield Finding("CF-VERIFY-048", log, message, "find out which of the two acted on it")
+
+
+def _taken(receipt: statements.Receipt) -> tuple[bytes, bytes]:
+    return bytes.fromhex(receipt.sender.key), bytes.fromhex(receipt.handoff)
 
 
 def judge(

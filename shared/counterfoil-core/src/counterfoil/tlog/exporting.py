@@ -9,7 +9,6 @@ Source: C2SP tlog-tiles, tlog-checkpoint (https://c2sp.org); ``shared/spec/tiles
 
 from __future__ import annotations
 
-import base64
 import contextlib
 import os
 import secrets
@@ -130,8 +129,8 @@ def _vkey(session: dict[str, object], name: str) -> str:
     context = session.get("context")
     spki = context.get("spki") if isinstance(context, dict) else None
     try:
-        public = keys.PublicKey.from_spki(base64.b64decode(str(spki), validate=True))
-    except (CounterfoilError, ValueError):
+        public = keys.PublicKey.from_text(spki)
+    except CounterfoilError:
         return ""
     return notes.vkey(f"{public.keyid}/{name}", public)
 
