@@ -24,9 +24,9 @@ from typing import Any, Final
 import orjson
 
 from counterfoil import canonical
+from counterfoil._batches import BATCH, FEW, batches
 from counterfoil._jcs import MAX_INTEGER
 from counterfoil._jcs_fast import float_text
-from counterfoil._runs import FEW, RUN, runs
 from counterfoil.errors import CanonicalError
 
 __all__ = [
@@ -243,12 +243,12 @@ class Reducer:
         reduce = self.reduce
         keys = sorted_keys(value)
         try:
-            if len(keys) <= RUN:
+            if len(keys) <= BATCH:
                 parts = [key_bytes(key) + reduce(value[key]) for key in keys]
             else:
                 parts = [
-                    b",".join([key_bytes(key) + reduce(value[key]) for key in keys[start : start + RUN]])
-                    for start in range(0, len(keys), RUN)
+                    b",".join([key_bytes(key) + reduce(value[key]) for key in keys[start : start + BATCH]])
+                    for start in range(0, len(keys), BATCH)
                 ]
         except RecursionError as exc:
             raise CanonicalError("nested too deeply", code="CF-CANON-022") from exc
@@ -263,7 +263,7 @@ class Reducer:
             else:
                 parts = [
                     b",".join([reduce(element) for element in part]) if text is None else text
-                    for part, text in runs(value, INLINE)
+                    for part, text in batches(value, INLINE)
                 ]
         except RecursionError as exc:
             raise CanonicalError("nested too deeply", code="CF-CANON-022") from exc
