@@ -82,7 +82,7 @@ class Reference:
 
     @classmethod
     def from_dict(cls, value: object) -> Reference:
-        """Parse the JSON form; raises CanonicalError when a member is missing, extra or of the wrong type."""
+        """Parse the JSON form; raises CanonicalError (CF-CANON-020) for a missing, extra or wrong member."""
         if not is_reference(value):
             raise CanonicalError(
                 "not a reference", code="CF-CANON-020", hint="expected media, sha256 and size"
@@ -291,7 +291,7 @@ def short_text(text: str) -> bytes:
 
 
 def sorted_keys(value: dict[str, Any]) -> list[str]:
-    """Keys in RFC 8785 order (UTF-16 code units); raises CanonicalError for a key that is no string."""
+    """Keys in RFC 8785 order (UTF-16 code units); raises CanonicalError (CF-CANON-023) for no string."""
     try:
         if all(map(str.isascii, value)):
             return sorted(value)

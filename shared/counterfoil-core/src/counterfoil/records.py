@@ -121,7 +121,7 @@ def is_record(body: dict[str, Any]) -> bool:
 
 
 def parse_body(body: object, where: str) -> dict[str, Any]:
-    """Check the outer shape of an entry's body; raises LogError with a code when it is no known form."""
+    """Check the outer shape of an entry's body; raises LogError: CF-LOG-021: no known form; CF-LOG-022: a later one."""
     if type(body) is not dict:
         raise LogError("an entry's body is no object", code="CF-LOG-021", where=where)
     if "payload" in body:
