@@ -38,7 +38,6 @@ MAX_ENVELOPE: Final = 64 * 1024
 MAX_NORMAL: Final = 65_000
 """Bytes of its normal form, which has to fit an entry of a log."""
 MAX_SIGNATURES: Final = 4
-MAX_KEYID: Final = 128
 MAX_SPKI: Final = 256
 _MAX_DEPTH: Final = 16
 _PAE_HEAD: Final = b"DSSEv1 %d %b " % (len(PAYLOAD_TYPE), PAYLOAD_TYPE.encode())

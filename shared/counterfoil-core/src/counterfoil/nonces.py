@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
-import time
 from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
@@ -18,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
-from counterfoil import _home, segments, statements
+from counterfoil import _folders, _home, segments, statements
 from counterfoil.dsse import Envelope
 from counterfoil.errors import CounterfoilError
 from counterfoil.keys import PublicKey
@@ -82,7 +81,7 @@ class Nonces:
     def _read(self) -> _Receipts:
         if self._receipts is None:
             self._receipts = _Receipts(self._recorder, self._told)
-            _sweep()
+            _folders.remove_older(_home.home() / "nonces", _GRACE)
         self._receipts.read()
         return self._receipts
 
@@ -239,17 +238,6 @@ def _mark(name: str, expires: int) -> bool:
     finally:
         os.close(fd)
     return True
-
-
-def _sweep() -> None:
-    """Remove the files of handoffs that nobody accepts any more, because they expired."""
-    before = time.time() - _GRACE
-    with contextlib.suppress(OSError), os.scandir(_home.home() / "nonces") as entries:
-        for entry in entries:
-            # A folder in there, or what another process removed first, keeps none of the others.
-            with contextlib.suppress(OSError):
-                if entry.stat(follow_symlinks=False).st_mtime < before:
-                    os.unlink(entry.path)
 
 
 def _file(name: str) -> Path:

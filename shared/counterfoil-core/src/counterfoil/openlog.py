@@ -243,7 +243,8 @@ def open(
     actor: str | None = None,
     policy: str | os.PathLike[str] | bytes | trust.Policy | None = None,
 ) -> OpenLog:
-    """Open evidence for writing; raises StoreError, KeyringError or LogError when that cannot be done.
+    """Open evidence for writing; raises StoreError, KeyringError or LogError when that cannot be done, ConfigError
+    (CF-CONFIG-004) for an actor without a name.
 
     Default evidence: ``$COUNTERFOIL``, then ``counterfoil-evidence/``. ``policy`` (file, its bytes, or object; default:
     the setting) is gone by instead of the pinned keys; raises TrustError when this machine does not believe it.

@@ -126,7 +126,7 @@ class Reader:
     # -- blobs --------------------------------------------------------------------------------------------------------
 
     def blob(self, sha256: str) -> bytes:
-        """Stored bytes by their SHA-256; raises LogError (CF-LOG-040) when this evidence does not hold them."""
+        """Stored bytes by their SHA-256; raises LogError: CF-LOG-040: not here; CF-LOG-041: other bytes."""
         found = self._index().get(sha256)
         if found is None and self.store.size() != self._indexed:  # somebody records at the same time
             self._places = None

@@ -11,9 +11,9 @@ from counterfoil import keys, statements
 from counterfoil.digest import Reference
 from counterfoil.dsse import PAYLOAD_TYPE, Envelope, pae
 from counterfoil.errors import CounterfoilError
-from counterfoil.lists import ParentLists
 from counterfoil.log import Entry
 from counterfoil.opening import Opened, opened
+from counterfoil.parent_lists import ParentLists
 from counterfoil.recorded import mould_of
 from counterfoil.shapes import Part
 from counterfoil.stored import HANDOFF, STATEMENT, Stored

@@ -6,18 +6,15 @@ in the Counterfoil home says to other processes which root it names. Source: ``s
 
 from __future__ import annotations
 
-import contextlib
 import math
-import os
 import re
 import threading
 import time
 from collections import OrderedDict
 from hashlib import sha256
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from counterfoil import _home, notes, statements
+from counterfoil import _folders, _home, notes, statements
 from counterfoil.dsse import Envelope
 from counterfoil.errors import CounterfoilError
 from counterfoil.peers import PeerHead
@@ -104,7 +101,8 @@ class Told:
         _home.make_private_dir(path.parent)
         if time.monotonic() - self._swept > _HOUR:
             self._swept = time.monotonic()
-            _sweep(path.parent)
+            # What was about to stand an hour ago does by now, or never will.
+            _folders.remove_older(path.parent, _HOUR)
         data = head.root.encode()
         # Not synced: after a power failure the statements on disk tell, and no others count.
         if not _home.create_file(path, data, sync=False):
@@ -160,14 +158,3 @@ def _told_by(statement: statements.Statement, envelope: Envelope) -> PeerHead | 
 
 def _key(origin: str, size: int) -> bytes:
     return sha256(f"{origin} {size}".encode()).digest()[:16]
-
-
-def _sweep(folder: Path) -> None:
-    """Remove what was about to stand an hour ago: by now it does, or never will."""
-    before = time.time() - _HOUR
-    with contextlib.suppress(OSError), os.scandir(folder) as entries:
-        for entry in entries:
-            # A folder in there, or what another process removed first, keeps none of the others.
-            with contextlib.suppress(OSError):
-                if entry.stat(follow_symlinks=False).st_mtime < before:
-                    os.unlink(entry.path)

@@ -19,6 +19,7 @@ __all__ = [
     "FOREIGN",
     "HERE",
     "SAID",
+    "Cited",
     "CitedHead",
     "Facts",
     "Looked",

@@ -13,7 +13,7 @@ from counterfoil.reader import Reader, read
 from counterfoil.stores import FolderStore
 from counterfoil.views import Runs
 
-__all__ = ["Choice", "RunInfo", "Source", "actor_name", "open_source", "short"]
+__all__ = ["Choice", "RunInfo", "Source", "actor_name", "choose", "open_source", "short"]
 
 _TOLD = 8
 _WAITING = 4096

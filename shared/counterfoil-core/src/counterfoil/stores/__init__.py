@@ -14,7 +14,11 @@ _SCHEME = re.compile(r"[a-z][a-z0-9+.-]+://")
 
 
 def open_store(evidence: str | Path | FolderStore) -> FolderStore:
-    """The store behind an evidence path or URI; raises ConfigError (CF-CONFIG-010) for an unknown scheme."""
+    """The store behind an evidence path or URI.
+
+    Raises:
+        ConfigError: CF-CONFIG-010: an unknown scheme; CF-CONFIG-011: an empty path; CF-CONFIG-012: a NUL in it.
+    """
     if isinstance(evidence, FolderStore):
         return evidence
     text = str(evidence)
