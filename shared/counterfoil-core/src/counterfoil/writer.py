@@ -18,6 +18,7 @@ from typing import Any, Final
 
 from counterfoil import appending, keys, records, segments
 from counterfoil.appending import BLOB, ENTRY, Appender, Opening, Sealed
+from counterfoil.bells import Bell, Waiter
 from counterfoil.choosing import unlock
 from counterfoil.entries import MAX_ENTRY
 from counterfoil.errors import LogError
@@ -59,8 +60,8 @@ class Writer(Appender):
         self.lost = 0
         self._queue: queue.SimpleQueue[Item] = queue.SimpleQueue()
         self._queued: set[str] = set()
-        self._urgent = threading.Event()
-        self._waiters: list[_Waiter] = []
+        self._urgent = Bell()
+        self._waiters: list[Waiter] = []
         self._taken = 0
         self._untaken = self._told = 0
         self._refused = 0
@@ -103,12 +104,12 @@ class Writer(Appender):
 
         Also False once after something was not taken at all. On the writer's own thread (a plugin) it cannot wait.
         """
-        done = _Waiter()
+        done = Waiter()
         with self._gate:
             if self._closed or threading.current_thread() is self._thread:
                 return self._closed and self.error is None and self.lost == 0
             self._queue.put((_SYNC, done))
-        self._urgent.set()
+        self._urgent.ring()
         until = None if timeout is None else time.monotonic() + timeout
         while not done.wait(LOOK if until is None else max(0.0, min(LOOK, until - time.monotonic()))):
             if not self._thread.is_alive() or (until is not None and time.monotonic() >= until):
@@ -122,7 +123,7 @@ class Writer(Appender):
             if not self._closed:
                 self._closed = True
                 self._queue.put((_CLOSE,))
-        self._urgent.set()
+        self._urgent.ring()
         self._thread.join()
         self._drain()  # what another thread put in while the writer ended
         self._release()
@@ -149,8 +150,8 @@ class Writer(Appender):
                 return False
             self._taken += size
             self._queue.put(item)
-        if self._queue.qsize() >= GROUP and not self._urgent.is_set():
-            self._urgent.set()  # a whole group waits: the window would only keep it from the disk
+        if self._queue.qsize() >= GROUP and not self._urgent.rung:
+            self._urgent.ring()  # a whole group waits: the window would only keep it from the disk
         return True
 
     def _release(self) -> None:
@@ -202,7 +203,7 @@ class Writer(Appender):
             else:
                 if first[0] in (BLOB, ENTRY) and self._queue.qsize() < GROUP:
                     self._urgent.wait(WINDOW)
-                self._urgent.clear()
+                self._urgent.still()
                 closing, wanted = self._gather(first)
                 owed |= wanted
             if time.monotonic() < retry_at and not closing and not self._waiters:
@@ -323,23 +324,6 @@ class Writer(Appender):
                 item = self._queue.get_nowait()
             except queue.Empty:
                 return False, wanted
-
-
-class _Waiter:
-    """One caller waiting for the disk."""
-
-    __slots__ = ("_event", "ok")
-
-    def __init__(self) -> None:
-        self._event = threading.Event()
-        self.ok = False
-
-    def done(self, *, ok: bool) -> None:
-        self.ok = ok
-        self._event.set()
-
-    def wait(self, timeout: float | None) -> bool:
-        return self._event.wait(timeout)
 
 
 _CHECKPOINT: Final = 2
