@@ -126,7 +126,7 @@ def seal(
     if authority is not None and authority.under is not None:
         if not log.place(writer, reversed(authority.under.chain)):
             raise not_durable(writer.error)
-    writer.entry(envelope.to_bytes())
+    writer.statement(envelope)
     if not writer.flush():
         raise not_durable(writer.error)
     log.standing.add(statement, writer.origin)
@@ -248,7 +248,7 @@ def accept(
         if not fresh:
             refuse("CF-HANDOFF-018", "this handoff was used before", "ask the sender to seal it again")
         coming.checks.append("replay")
-        if log.place(writer, reversed(coming.chain)) and writer.entry(coming.envelope.to_bytes()):
+        if log.place(writer, reversed(coming.chain)) and writer.statement(coming.envelope):
             answer = receipt(
                 log,
                 statement.digest,

@@ -140,7 +140,7 @@ class OpenLog:
         """Append the handoffs that do not stand in this writer's log yet, the first one first; False on failure."""
         for envelope in chain:
             if not self.standing.placed(envelope.digest, writer.origin):
-                if not writer.entry(envelope.to_bytes()):
+                if not writer.statement(envelope):
                     return False
                 self.standing.add(statements.parse(envelope.payload), writer.origin)
         return True

@@ -299,7 +299,7 @@ def receipt(
     subject = {"digest": {"sha256": handoff}, "name": "handoff"}
     payload = statements.build(statements.RECEIPT, subject, predicate)
     envelope = Envelope.sign(payload, writer.identity, carry_key=status == "accepted")
-    return envelope if writer.entry(envelope.to_bytes()) else None
+    return envelope if writer.statement(envelope) else None
 
 
 def program() -> str:
