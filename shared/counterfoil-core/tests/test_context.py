@@ -64,9 +64,18 @@ def test_ancestry_of_a_join(lab: Any) -> None:
 def test_ancestry_names_what_the_log_has(lab: Any) -> None:
     recorder = lab.recorder()
     other = recorder.start("invoke_workflow", "other", actor=("other",))
+    handed = recorder.handoff(
+        senders=[("other",)],
+        to=("right",),
+        signer=("other",),
+        kind="edge",
+        basis="sealed",
+        payload=recorder.value("what came from outside stands in the log as well"),
+        parents=[("control", other)],
+        run=other.run,
+    )
     recorder.end(other)
-    # What came from outside stands in the log as well: what does not may not be cited (CF-VERIFY-045).
-    calls = diamond(recorder, foreign=other.digest)
+    calls = diamond(recorder, foreign=handed)
     found = Ancestry.of(calls["tool"])
     recorder.end(calls["root"])
     recorder.close()

@@ -22,6 +22,7 @@ from counterfoil.actors import ActorKeys
 from counterfoil.capture import Capture
 from counterfoil.digest import Reducer, Reference, is_reference, references_in, sha256_hex
 from counterfoil.errors import CounterfoilError, LogError
+from counterfoil.named import Made, holds_all
 from counterfoil.stores import open_store
 from counterfoil.writer import Writer
 
@@ -31,6 +32,7 @@ _log: Final = logging.getLogger("counterfoil")
 _REOPEN: Final = 1.0
 _REASONS: Final = 100
 _HANDOFFS: Final = 256
+Part = dict[str, Any]
 _all: weakref.WeakSet[Intake] = weakref.WeakSet()
 _at_exit: list[int] = []
 
@@ -160,7 +162,7 @@ class Intake:
                 return None
             if self.capture.unsure:
                 self.capture.forget()  # what was captured while no log was open is in no log
-            self._actors = ActorKeys(identity, writer.origin, self._entry)
+            self._actors = ActorKeys(identity, writer.origin, writer.entry)  # never into a later log
             self._writer = writer
             self.error = None
             _close_at_exit()
@@ -226,26 +228,39 @@ class Intake:
         self._ran_on = environment.state()
         return self.value(environment.capture(key=_secret()))
 
-    def _record(self, content: dict[str, Any], context: dict[str, Any]) -> str:
+    def _record(self, content: Part, context: Part) -> str:
         """Queue a record; its digest, or nothing when it is lost (and counted)."""
-        if self._open() is None:
+        return self._entry(self._open(), content, context)
+
+    def _entry(self, writer: Writer | None, content: Part, context: Part, *made: Made) -> str:
+        """The same for this writer's log alone, where what the record names was looked for.
+
+        ``made`` is what came from a caller: its references may be of another recorder, or of nothing at all.
+        """
+        if writer is None:
             self.loss("no log is open")
             return ""
         try:
             if self.capture.cuts:
                 cut = sum(self.capture.cuts.get(ref.sha256, 0) for ref in references_in([content, context]))
                 context = {**context, "cut": cut} if cut else context
-            lacking = self._lacking(content, context) if self.capture.unsure else None
-            if lacking:
-                self.loss("a value was not stored", count=len(lacking))
-                content, context = records.without(content, lacking), records.without(context, lacking)
+            if self.capture.unsure or not holds_all(writer, made):
+                content, context = self._there(content, context)
             body = self._built(content, context)
         except Exception as exc:
             self.loss(f"a record could not be written: {getattr(exc, 'code', type(exc).__name__)}")
             return ""
-        return sha256_hex(body) if self._entry(body) else ""
+        return sha256_hex(body) if writer.entry(body) else ""
 
-    def _built(self, content: dict[str, Any], context: dict[str, Any]) -> bytes:
+    def _there(self, content: Part, context: Part) -> tuple[Part, Part]:
+        """The same without references to bytes that the log did not take."""
+        lacking = self._lacking(content, context)
+        if not lacking:
+            return content, context
+        self.loss("a value was not stored", count=len(lacking))
+        return records.without(content, lacking), records.without(context, lacking)
+
+    def _built(self, content: Part, context: Part) -> bytes:
         """The record; lists and objects that make it too long stand apart, as values it references."""
         try:
             return records.build(content, context)
@@ -258,6 +273,8 @@ class Intake:
             if len(handed) > _HANDOFFS:
                 context["handoffs"] = handed[:_HANDOFFS]
                 self.loss("handoffs that a record has no room for", count=len(handed) - _HANDOFFS)
+            if self.capture.unsure:
+                content, context = self._there(content, context)
             return records.build(content, context)
 
     def _lacking(self, *parts: dict[str, Any]) -> set[str]:
@@ -269,21 +286,6 @@ class Intake:
     def _holds(self, sha256: str) -> bool:
         writer = self._open()
         return writer is not None and writer.has(sha256)
-
-    def _entry(self, body: bytes) -> bool:
-        writer = self._open()
-        if writer is None:
-            self.loss("no log is open")
-            return False
-        return writer.entry(body)
-
-    def _stands(self, digest: str) -> bool:
-        """Whether a record may name a statement: another log's (another process took it) is left out, and counted."""
-        writer = self._open()
-        if writer is None or writer.stated.has(digest):
-            return True  # without a log the record is lost as a whole
-        self.loss("a handoff that a call names is not in this log")
-        return False
 
     def _blob(self, sha256: str, data: bytes) -> bool:
         writer = self._open()

@@ -20,6 +20,7 @@ from counterfoil.dsse import Envelope
 from counterfoil.errors import CounterfoilError, LogError
 from counterfoil.hooks import Transfer
 from counterfoil.intake import Intake
+from counterfoil.named import given, handoffs_here, parents_here, sorted_once
 
 __all__ = ["Call", "Recorder", "Run"]
 
@@ -60,8 +61,9 @@ class Recorder(Intake):
     ) -> Call:
         """Record that something starts; a call without ``parent`` opens a run.
 
-        ``key`` tells equal siblings apart (see ``records.step``), default the request's digest. With ``wait`` and
-        durability ``call`` the record is on disk when this returns.
+        ``key`` tells equal siblings apart (see ``records.step``), default the request's digest. ``handoffs`` and
+        ``foreign`` are digests of statements that this recorder's log took; others are left out, a loss each. With
+        ``wait`` and durability ``call`` the record is on disk when this returns.
         """
         id = id or secrets.token_hex(16)
         if not key and request is not None and parent is not None:
@@ -78,26 +80,20 @@ class Recorder(Intake):
         if parent is not None:
             about["parent"] = parent.id
         if parents:
-            content["parents"] = _unique([{"address": one.address, "rel": rel} for rel, one in parents])
-        # A record of another log (before a fork, or of an earlier writer) is told by its address alone.
-        cited = [
-            {"digest": one.digest, "rel": rel}
-            for rel, one in parents
-            if one.digest and one.log is self._writer
-        ]
-        cited += [{"digest": one, "rel": rel} for rel, one in foreign if self._stands(one)]
-        if cited:
-            about["parents"] = _unique(cited)
-        # In a forked child the handoffs of a call from before are in another log.
-        if handoffs and (parent is None or parent.log is self._writer):
-            here = [one for one in handoffs if self._stands(one)]
-            about.update({"handoffs": here} if here else {})
-        if context:
-            about.update(context)
-        with self._lock:  # totals and records in one order
-            call.start = self._record(content, about)
+            content["parents"] = sorted_once([{"address": one.address, "rel": rel} for rel, one in parents])
+        with (
+            self._lock
+        ):  # totals and records in one order; and what is named stands in the log that takes this
+            writer = self._open()
+            if writer is not None:
+                if (parents or foreign) and (cited := parents_here(writer, parents, foreign, self._count)):
+                    about["parents"] = cited
+                if handoffs and (received := handoffs_here(writer, handoffs, self._count)):
+                    about["handoffs"] = received
+            about.update(given(writer, context, self._count))
+            call.start = self._entry(writer, content, about, request, context)
             if call.start:
-                call.log = self._writer
+                call.log = writer
                 run.started += 1
         if wait and self.durability == "call":
             self._wait()
@@ -130,8 +126,6 @@ class Recorder(Intake):
             "run": run.id,
             "took": (time.monotonic_ns() - call.began) // 1000,
         }
-        if context:
-            about.update(context)
         if root and environment.state() != self._ran_on:
             about["environment"] = self._environment().to_dict()
         with (
@@ -144,17 +138,19 @@ class Recorder(Intake):
                 run.closed = True
                 self._roots.pop(call.id, None)
             run.open.pop(call.id, None)
+            writer = self._open()
             # A start that is not in this log (lost, or recorded before a fork) counts in no totals of it.
-            counted = not late and bool(call.start) and call.log is self._writer
+            counted = not late and bool(call.start) and call.log is writer
+            about.update(given(writer, context, self._count))
             if not counted:
                 about["late"] = True
             elif root:
                 body["totals"] = {"ended": run.ended + 1, "started": run.started}
-            digest = self._record(body, about)
+            digest = self._entry(writer, body, about, call.request, response, error, content, context)
             run.ended += counted and bool(digest)
             if not late:
                 call.end = digest
-                call.log = self._writer if digest else call.log
+                call.log = writer if digest else call.log
         call.steps.clear()
         if root:
             writer = self._writer
@@ -181,9 +177,10 @@ class Recorder(Intake):
             "phase": "point",
             **content,
         }
-        about = {"at": records.now(), "parent": parent.id, "run": parent.run.id, **(context or {})}
+        about = {"at": records.now(), "parent": parent.id, "run": parent.run.id}
         with self._lock:
-            return self._record(body, about)
+            writer = self._open()
+            return self._entry(writer, body, about | given(writer, context, self._count), content, context)
 
     def handoff(
         self,
@@ -202,7 +199,7 @@ class Recorder(Intake):
     ) -> str | None:
         """Sign and log a handoff inside this process (proof ``recorded``); its digest, None when not recording."""
         writer = self._open()
-        if writer is None or (self.capture.unsure and self._lacking(payload.to_dict())):
+        if writer is None or self._lacking(payload.to_dict()):
             self.loss("handoff not recorded")
             return None
         there = [(rel, one) for rel, one in parents if one.digest and one.log is writer]
@@ -210,7 +207,7 @@ class Recorder(Intake):
             self.loss("a parent of a handoff is not in this log", count=len(parents) - len(there))
         parents = there
         cited = [{"digest": one.digest, "rel": rel} for rel, one in parents]
-        addressed = _unique([{"address": one.address, "rel": rel} for rel, one in parents])
+        addressed = sorted_once([{"address": one.address, "rel": rel} for rel, one in parents])
         content: dict[str, Any] = {
             "basis": basis,
             "from": sorted({records.actor_text(sender) for sender in senders}),
@@ -234,6 +231,9 @@ class Recorder(Intake):
             predicate["own"] = head
         try:
             with self._lock:
+                if self._writer is not writer:  # the log was given up meanwhile, and all this with it
+                    self.loss("handoff not recorded")
+                    return None
                 key = self._actors.key(signer)
                 predicate["sender"] = {"actor": records.actor_text(signer), "key": key.keyid}
                 subject = {"digest": {"counterfoil-v1": payload.sha256}, "name": "payload"}
@@ -245,7 +245,7 @@ class Recorder(Intake):
                     predicate["nonce"] = secrets.token_hex(16)
                     envelope = self.signed(subject, predicate, content, cited, addressed, key)
                 self._issued[1].add(envelope.digest)
-                if not self._entry(envelope.to_bytes()):
+                if not writer.entry(envelope.to_bytes()):
                     return None
         except CounterfoilError as exc:
             _log.error("counterfoil: a handoff could not be recorded: %s", exc)
@@ -322,6 +322,9 @@ class Recorder(Intake):
             reason = self.capture.reference(denied.reason).to_dict()
             self._record(content, {"at": records.now(), "reason": reason, "run": run.id})
 
+    def _count(self, reason: str, count: int) -> None:
+        self.loss(reason, count=count)
+
     def _end_open(self) -> None:
         for root in list(self._roots.values()):
             self.end(root, status="abandoned")
@@ -341,8 +344,3 @@ class Recorder(Intake):
         if call.request is not None:
             content["request"] = call.request.to_dict()
         return content
-
-
-def _unique(listed: list[dict[str, str]]) -> list[dict[str, str]]:
-    seen: dict[tuple[str, ...], dict[str, str]] = {tuple(one.values()): one for one in listed}
-    return [seen[key] for key in sorted(seen)]
