@@ -279,7 +279,10 @@ def verifier(session: nox.Session) -> None:
         )
     files = sorted(str(path) for path in (ROOT / "shared" / "verifier-js" / "test").glob("*.test.mjs"))
     session.run(node, "--test", *files, external=True)
-    paths = session.posargs or ["integrations-tests/test_second_verifier.py"]
+    paths = session.posargs or [
+        "integrations-tests/test_second_verifier.py",
+        "integrations-tests/test_second_verifier_types.py",
+    ]
     _prepared(session, "dev", "test").run("pytest", "-m", "verifier", *paths)
 
 

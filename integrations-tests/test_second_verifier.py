@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import random
 import shutil
@@ -12,61 +11,24 @@ import sys
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
+
+sys.path.append(str(Path(__file__).resolve().parent))
+
+from seconded import Judged, Second, first
 
 import counterfoil
 
 pytestmark = pytest.mark.verifier
-SERVER = Path(__file__).parent.parent / "shared" / "verifier-js" / "test" / "serve.mjs"
 DAMAGED = 150
-Judged = tuple[str, list[str], list[str], dict[str, int]]
-
-
-class Second:
-    """The second verifier, kept running: one line a question, one line an answer."""
-
-    def __init__(self) -> None:
-        node = shutil.which("node")
-        assert node, "Node is missing: these tests compare the verifier written in JavaScript"
-        self.process = subprocess.Popen(
-            [node, str(SERVER)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        )
-
-    def __call__(self, path: Path, keyring: Path) -> Judged:
-        assert self.process.stdin
-        assert self.process.stdout
-        self.process.stdin.write(json.dumps({"path": str(path), "keyring": str(keyring)}) + "\n")
-        self.process.stdin.flush()
-        answer = json.loads(self.process.stdout.readline())
-        assert answer["text"], answer["error"]
-        told = json.loads(answer["text"])
-        assert (
-            answer["code"] == {"intact": 0, "broken": 3, "incomplete": 4, "cannot-tell": 5}[told["verdict"]]
-        )
-        return told["verdict"], _codes(told["findings"]), _codes(told["notes"]), told["counts"]
-
-
-def _codes(findings: list[dict[str, Any]]) -> list[str]:
-    # Whether an end is remembered is the home's business; only one of the two has the home here.
-    return [finding["code"] for finding in findings if finding["code"] != "CF-VERIFY-062"]
-
-
-def first(path: Path, keyring: Path) -> Judged:
-    """What the first verifier says, without what only its home knows."""
-    said = counterfoil.verify(path, keyring=keyring)
-    codes = [finding.code for finding in said.findings]
-    notes = [note.code for note in said.notes if note.code not in ("CF-VERIFY-061", "CF-VERIFY-062")]
-    return said.verdict, codes, notes, said.counts
 
 
 @pytest.fixture(scope="module")
 def second() -> Iterator[Callable[[Path, Path], Judged]]:
     verifier = Second()
     yield verifier
-    verifier.process.kill()
-    verifier.process.communicate()
+    verifier.close()
 
 
 @pytest.fixture(scope="module")

@@ -13,16 +13,6 @@ from counterfoil.dsse import Envelope
 from counterfoil.errors import TrustError
 
 
-@pytest.fixture
-def sender(party: Callable[..., Any]) -> Any:
-    return party("sender")
-
-
-@pytest.fixture
-def receiver(party: Callable[..., Any], sender: Any) -> Any:
-    return party("receiver", trusts=[sender])
-
-
 def under(receiver: Any, policy: bytes) -> Any:
     """The receiver, going by a policy from now on."""
     receiver.close()

@@ -28,16 +28,6 @@ def no_clock(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(writer, "DELAY", 3600.0)
 
 
-@pytest.fixture
-def sender(party: Callable[..., Any]) -> Any:
-    return party("sender")
-
-
-@pytest.fixture
-def receiver(party: Callable[..., Any], sender: Any) -> Any:
-    return party("receiver", trusts=[sender])
-
-
 def work(one: Any, text: str) -> None:
     """A session in which something is sealed; its checkpoint is on disk afterwards."""
     one.seal(text)

@@ -21,16 +21,6 @@ from counterfoil.errors import NoteError, TrustError, WeakKeyError
 ORDER = 2**252 + 27742317777372353535851937790883648493
 
 
-@pytest.fixture
-def sender(party: Callable[..., Any]) -> Any:
-    return party("sender")
-
-
-@pytest.fixture
-def receiver(party: Callable[..., Any], sender: Any) -> Any:
-    return party("receiver", trusts=[sender])
-
-
 def spliced(envelope: Envelope, **changes: Any) -> dict[str, Any]:
     """The envelope with members of its one signature changed."""
     (signature,) = envelope.to_dict()["signatures"]

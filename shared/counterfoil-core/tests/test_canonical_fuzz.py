@@ -9,6 +9,8 @@ import sys
 from collections import Counter
 from pathlib import Path
 
+import differential
+import documents
 import orjson
 import pytest
 import rfc8785
@@ -17,10 +19,6 @@ from counterfoil import canonical
 from counterfoil.errors import CanonicalError
 
 FUZZING = Path(__file__).parent / "fuzzing"
-sys.path.insert(0, str(FUZZING))
-
-import differential  # noqa: E402
-import documents  # noqa: E402
 
 
 def test_written_as_rfc8785_and_jcs_admit_write_or_refused_as_they_refuse() -> None:

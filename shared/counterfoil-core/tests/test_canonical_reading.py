@@ -7,6 +7,7 @@ import random
 from typing import Any
 
 import pytest
+from documents import json_value
 
 from counterfoil import _ijson, canonical
 from counterfoil.errors import CanonicalError
@@ -160,27 +161,6 @@ PIECES = (
 )
 
 
-def document(rng: random.Random, depth: int = 0) -> Any:
-    kind = rng.randrange(9 if depth < 4 else 6)
-    if kind == 0:
-        return rng.choice([0, -1, 2**53 - 1, 1 - 2**53, rng.randrange(-(10**9), 10**9)])
-    if kind == 1:
-        return rng.choice([None, True, False])
-    if kind == 2:
-        return rng.choice([0.5, 1e21, 1e-7, 5e-324, 1.0])
-    if kind < 6:
-        return "".join(
-            rng.choice('ab"\\/\n\x1f\u00e9\u2028\uffff\U0001f600') for _ in range(rng.randrange(6))
-        )
-    if kind == 6:
-        return [document(rng, depth + 1) for _ in range(rng.randrange(4))]
-    return {document_key(rng): document(rng, depth + 1) for _ in range(rng.randrange(4))}
-
-
-def document_key(rng: random.Random) -> str:
-    return "".join(rng.choice("abz\u00e9\ufb33\uffff\U0001f602") for _ in range(rng.randrange(3)))
-
-
 def outcome(read: Any, data: bytes) -> tuple[str, Any]:
     try:
         return "value", json.dumps(read(data))
@@ -196,7 +176,7 @@ def test_the_shortcut_never_changes_an_answer() -> None:
     rng = random.Random(8785)
     refused = shortcut = 0
     for _ in range(6_000):
-        text = canonical.dumps(document(rng)).decode()
+        text = canonical.dumps(json_value(rng)).decode()
         for _ in range(rng.randrange(3)):
             at = rng.randrange(len(text) + 1)
             text = text[:at] + rng.choice(PIECES) + text[at + rng.randrange(2) :]
@@ -215,7 +195,7 @@ def test_the_shortcut_never_changes_an_answer() -> None:
 def test_canonical_reading_equals_strict_reading_and_writing_again() -> None:
     rng = random.Random(7493)
     for _ in range(3_000):
-        value = document(rng)
+        value = json_value(rng)
         data = canonical.dumps(value)
         if rng.random() < 0.5:
             at = rng.randrange(len(data))

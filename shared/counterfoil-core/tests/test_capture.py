@@ -5,12 +5,12 @@ from __future__ import annotations
 import array
 import random
 import sys
-import threading
 from collections.abc import Callable
 from typing import Any
 
 import orjson
 import pytest
+from busy import changing, together
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -451,32 +451,14 @@ def test_threads_that_share_a_capture_agree() -> None:
             if reference != wanted[end - 1] or reference.sha256 not in store:
                 wrong.append(end)
 
-    threads = [threading.Thread(target=work) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    together(work, 8)
     assert wrong == []
 
 
 def test_a_dict_that_another_thread_changes_is_read_without_an_error() -> None:
     capture = Capture(lambda sha256, data: None)
     state: dict[str, Any] = {str(number): number for number in range(300)}
-    stop = threading.Event()
-
-    def change() -> None:
-        number = 0
-        while not stop.is_set():
-            state[f"new {number % 50}"] = number
-            state.pop(f"new {(number + 25) % 50}", None)
-            number += 1
-
-    thread = threading.Thread(target=change)
-    thread.start()
-    try:
+    with changing(state):
         for _ in range(300):
             assert canonical.loads(capture.reduce({"state": dict(state)}), max_depth=9)
             capture.reference(state)
-    finally:
-        stop.set()
-        thread.join()

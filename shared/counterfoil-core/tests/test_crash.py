@@ -11,8 +11,6 @@ import json
 import os
 import random
 import shutil
-import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,7 +23,6 @@ import counterfoil
 from counterfoil import segments, tails
 from counterfoil.digest import sha256_hex
 
-NURSERY = Path(__file__).with_name("nursery.py")
 CUT = 77
 BLOCK = 512
 
@@ -36,14 +33,7 @@ class Nursery:
     def __init__(self, lab: Any) -> None:
         self.lab = lab
         self.number = 0
-        self.process = subprocess.Popen(
-            [sys.executable, str(NURSERY)],
-            env=lab.environment(),
-            cwd=lab.root,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
+        self.process = lab.nursery()
 
     def run(self, scenario: str = "two runs", **order: Any) -> tuple[int, set[str]]:
         """The exit code of one process and what it was promised."""

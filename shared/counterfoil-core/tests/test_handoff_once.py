@@ -8,6 +8,7 @@ import time
 from typing import Any
 
 import pytest
+from busy import together
 from sides import Side
 
 import counterfoil
@@ -68,11 +69,7 @@ def test_of_many_at_once_one_wins(sides: tuple[Side, Side]) -> None:
             except HandoffRefusedError as exc:
                 outcomes.append(exc.code)
 
-        threads = [threading.Thread(target=work) for _ in range(8)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        together(work, 8)
     assert sorted(outcomes) == ["CF-HANDOFF-018"] * 7 + ["accepted"]
 
 

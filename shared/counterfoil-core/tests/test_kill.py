@@ -6,8 +6,6 @@ import json
 import os
 import random
 import signal
-import subprocess
-import sys
 import time
 from collections import Counter
 from pathlib import Path
@@ -19,8 +17,6 @@ from forging import chunks
 import counterfoil
 from counterfoil import keys, segments
 
-NURSERY = Path(__file__).with_name("nursery.py")
-
 
 class Killer:
     """Lets processes record with four threads each, and kills them at any moment."""
@@ -31,14 +27,7 @@ class Killer:
         self.promised: set[str] = set()
         self.verdicts: Counter[str] = Counter()
         self.rng = random.Random(f"kill {durability}")
-        self.process = subprocess.Popen(
-            [sys.executable, str(NURSERY)],
-            env=lab.environment(),
-            cwd=lab.root,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
+        self.process = lab.nursery()
 
     def __enter__(self) -> Killer:
         return self

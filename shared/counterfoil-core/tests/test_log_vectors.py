@@ -13,14 +13,7 @@ import pytest
 from golden import LOG, named, public, signing
 
 import counterfoil
-from counterfoil import (
-    digest,
-    keys,
-    log,
-    notes,
-    segments,
-    tree,
-)
+from counterfoil import digest, keys, log, notes, segments, tree
 from counterfoil.stores import FolderStore
 
 
@@ -57,9 +50,13 @@ def keyring(names: list[str]) -> keys.Keyring:
 @named(LOG["cases"])
 def test_evidence_gets_its_verdict(place: Path, case: dict[str, Any]) -> None:
     laid_out(place, case["files"], case.get("folders", []))
+    there = place.with_name("there")
+    if "there" in case:
+        there.mkdir()
+        laid_out(there, case["there"]["files"], case["there"].get("folders", []))
+    places = {".": FolderStore(place).uri, "": "", "there": FolderStore(there).uri}
     for head in case.get("heads", []):
-        where = FolderStore(place).uri if head["evidence"] == "." else head["evidence"]
-        keys.remember_head(**head | {"evidence": where})
+        keys.remember_head(**head | {"evidence": places[head["evidence"]]})
     policy = case["policy"].encode() if "policy" in case else None
     found = counterfoil.verify(place, keyring=keyring(case["keyring"]), policy=policy)
     assert (found.verdict, [one.code for one in found.findings]) == (case["verdict"], case["findings"])

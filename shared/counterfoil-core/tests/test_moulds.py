@@ -17,7 +17,18 @@ from hypothesis import strategies as st
 from twisting import texts
 
 import counterfoil
-from counterfoil import alike, appending, canonical, dsse, keys, moulds, record_checks, recorded, statements
+from counterfoil import (
+    alike,
+    appending,
+    canonical,
+    dsse,
+    keys,
+    moulds,
+    record_checks,
+    recorded,
+    records,
+    statements,
+)
 from counterfoil.before import Before
 from counterfoil.entries import BlobSeen, read_entry
 from counterfoil.errors import CounterfoilError
@@ -106,6 +117,7 @@ def test_a_record_that_fits_a_mould_is_canonical_and_says_what_the_groups_say(
     body = value["body"]
     assert plain
     assert canonical.dumps(value) == whole
+    assert records.parse_body(body, "") is body
     listed = [json.loads(found[at]) for at in mould.cited]
     assert {(one["sha256"], one["size"], one["media"]) for one in listed} == set(cited)
     op, phase, call, run = (one.decode() for one in found.group(*mould.told))
@@ -212,8 +224,8 @@ def test_a_payload_that_fits_a_mould_is_a_statement_and_says_what_the_groups_say
     )
     assert [one.digest for one in handoff.parents] == [found[at].decode() for at in mould.parents]
     assert handoff.own is not None
-    assert (handoff.own.root, handoff.own.size) == (found[mould.own[0]].decode(), int(found[mould.own[1]]))
-    assert handoff.own.origin == mould.origin
+    own = [found[at].decode() for at in mould.own]
+    assert own == [handoff.own.origin, handoff.own.root, str(handoff.own.size)]
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from counterfoil.digest import Reference, references_in, sha256_hex
 from counterfoil.findings import Verification
 from counterfoil.recorder import Call, Recorder
 
-NO_HANDOFF = "a handoff that a call received is not in this log"
+NO_HANDOFF = "a handoff that a call names is not in this log"
 NO_PARENT = "a parent of a record is not in this log"
 NO_VALUE = "a value was not stored"
 
@@ -357,10 +357,10 @@ def test_a_handoff_far_back_is_named(lab: Any) -> None:
     recorder = lab.recorder()
     root = recorder.start("invoke_workflow", "app", actor=("app",))
     first = hand(recorder, root)
-    writer = recorder.open()
+    stated = recorder.open().stated
     for number in range(40_000):
-        writer._statements.add(number.to_bytes(32, "big"))
-    assert writer.stands(bytes.fromhex(first))
+        stated._known.add(number.to_bytes(32, "big"))
+    assert stated.has(first)
     call = recorder.start("step", "n", actor=("n",), parent=root, handoffs=[first, "f" * 64])
     recorder.end(call)
     recorder.end(root)

@@ -13,7 +13,12 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import dictionary
+import documents
+import mutation
+import parsers
 import pytest
+import wholes
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -25,13 +30,6 @@ from counterfoil.stored import Stored
 from counterfoil.stores import FolderStore
 
 FUZZING = Path(__file__).parent / "fuzzing"
-sys.path.insert(0, str(FUZZING))
-
-import dictionary  # noqa: E402
-import documents  # noqa: E402
-import mutation  # noqa: E402
-import parsers  # noqa: E402
-import wholes  # noqa: E402
 
 HEAVY = {"segment_file", "log_entries", "log_printed", "selectors"} | wholes.WHOLE
 """Targets that read a whole evidence folder per input."""

@@ -8,9 +8,7 @@ import re
 import pytest
 from golden import FILES, VECTORS
 
-from counterfoil import (
-    canonical,
-)
+from counterfoil import canonical
 
 SPEC = VECTORS.parent / "spec"
 PAGES = sorted(path.name for path in SPEC.glob("*.md"))

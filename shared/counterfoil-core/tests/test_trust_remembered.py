@@ -19,16 +19,6 @@ from counterfoil.signatures import Signatures
 
 
 @pytest.fixture
-def sender(party: Callable[..., Any]) -> Any:
-    return party("sender")
-
-
-@pytest.fixture
-def receiver(party: Callable[..., Any], sender: Any) -> Any:
-    return party("receiver", trusts=[sender])
-
-
-@pytest.fixture
 def counted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The keys by which signatures were computed."""
     found: list[str] = []

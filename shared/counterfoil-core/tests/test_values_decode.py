@@ -257,6 +257,19 @@ def test_what_names_a_class_of_an_application_stays_a_form() -> None:
         assert encode([made]) == [form]
 
 
+@pytest.mark.parametrize("letter", ["a", b"a"])
+def test_a_long_pattern_is_not_compiled(letter: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Evidence is somebody else's: a few kilobytes of it would keep the compiler busy for minutes."""
+    last, longer = re.compile(letter * 256), re.compile(letter * 257)
+    form = encode(longer)
+    assert decode(encode(last)) == last
+    compiled: list[object] = []
+    monkeypatch.setattr(re, "compile", lambda *arguments: compiled.append(arguments))
+    assert decode(form) == Form(form)
+    assert encode(decode(form)) == form
+    assert compiled == []
+
+
 def test_numbers_that_are_one() -> None:
     assert digest_of(encode(1)) == digest_of(encode(1.0))
     assert digest_of(encode(0)) == digest_of(encode(-0.0)) == digest_of(encode(0.0))

@@ -24,6 +24,7 @@ import attrs
 import pydantic
 import pydantic.v1
 import pytest
+from busy import changing
 
 from counterfoil import canonical
 from counterfoil.capture import Capture
@@ -402,24 +403,10 @@ def test_an_object_that_changes_while_it_is_read() -> None:
 
 def test_a_dict_that_another_thread_changes() -> None:
     shared = {str(number): number for number in range(2000)}
-    stop = threading.Event()
-
-    def change() -> None:
-        number = 0
-        while not stop.is_set():
-            shared[f"new{number % 50}"] = number
-            shared.pop(f"new{(number + 25) % 50}", None)
-            number += 1
-
-    thread = threading.Thread(target=change)
-    thread.start()
-    try:
+    with changing(shared):
         for _ in range(100):
             found = encode(shared)
             assert {key: found[key] for key in ("0", "1999")} == {"0": 0, "1999": 1999}
-    finally:
-        stop.set()
-        thread.join()
 
 
 class Shade(enum.Enum):

@@ -9,6 +9,7 @@ from collections import Counter
 from typing import Any
 
 import pytest
+from busy import together
 from tallies import entries, named, ops
 
 import counterfoil
@@ -223,11 +224,7 @@ def test_two_ends_of_one_call(lab: Any) -> None:
             go.wait()
             recorder.end(call)
 
-        threads = [threading.Thread(target=work) for _ in range(3)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        together(work, 3)
         recorder.end(root)
     recorder.close()
     result = lab.verify()
@@ -289,11 +286,7 @@ def test_threads_that_hand_over(lab: Any) -> None:
                 )
             )
 
-    threads = [threading.Thread(target=work) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    together(work, 8)
     recorder.end(root)
     recorder.close()
     result = lab.verify()

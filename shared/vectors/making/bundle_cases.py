@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from making import bundles, formats
+from making import bundle_runs, bundles, formats
 from making.bundle_cuts import ASKED, Lines, cuts, granted, payload_of, spelled, two_logs, whole
 from making.bundles import gap, gap_sizes, head, lines, reached, section
 from making.cases import begun, ending, run
@@ -60,6 +60,13 @@ def put(**members: Any) -> Callable[[dict[str, Any]], object]:
     return lambda value: value.update(members)
 
 
+def recounted(found: Lines, size: int) -> Lines:
+    """The lines with contents that tell of one blob of a size."""
+    contents = json.loads(found[1])
+    contents["counts"] |= {"blobs": 1, "bytes": size}
+    return [found[0], jcs(contents), *found[2:]]
+
+
 def cases() -> Iterator[Case]:
     """Every fault of form and of content, and the judgements that differ from those of a log."""
     log = run(begun())
@@ -69,6 +76,7 @@ def cases() -> Iterator[Case]:
     yield from _form(log, small)
     yield from _content(log, small)
     yield from _judgement(log, small)
+    yield from (Case(*one) for one in bundle_runs.wrong())
 
 
 def _form(log: Log, small: Lines) -> Iterator[Case]:
@@ -173,6 +181,13 @@ def _form(log: Log, small: Lines) -> Iterator[Case]:
     yield fault("a gap behind a gap", "CF-BUNDLE-003", text(split), "line 5")
     bare = [*small[:3], gap(log, 0, 4), small[7]]
     yield fault("a log without an entry", "CF-BUNDLE-003", text(bare), "lines 3 to 4")
+    bare = [*small[:3], small[7]]
+    yield fault("a log without an entry or gap", "CF-BUNDLE-003", text(bare), "lines 3 to 3")
+    piece = bundles.blob(b"x" * 131_073)
+    other = [*small[:7], piece[0], piece[1].replace(b'"x"', b'"y"')]
+    yield fault(
+        "a blob of two lines, of other bytes", "CF-BUNDLE-014", text(recounted(other, 131_073)), "line 9"
+    )
     wrong = jcs({"kind": "head", "root": "0" * 64, "size": 2})
     yield fault("a head of another root", "CF-BUNDLE-012", text([*small[:5], wrong, *small[5:]]), "line 6")
     yield fault(
@@ -279,12 +294,28 @@ def _content(log: Log, small: Lines) -> Iterator[Case]:
     ours = (0, 4, 5)
     asked = {"handoff": digest}
     parent = json.loads(payload_of(log.entries[4]["text"]))["predicate"]["parents"][0]["digest"]
+    log, sender, digest = two_logs()
+    theirs = _indices(sender, log)
+    for mine, others in (((2, 4), ()), ((), (2, 3))):
+        sections = [section(log, ours, mine), section(sender, theirs, others)]
+        sections.sort(key=lambda one: str(json.loads(one[0])["note"]))
+        both = lines(asked, sections, reached(log, ours) | reached(sender, theirs))
+        name = f"a head too many in one log, one missing in the other: {len(mine)}, {len(others)}"
+        yield fault(name, "CF-BUNDLE-022", both)
     headless = lines(asked, [section(log, ours)], reached(log, ours), absent=[parent])
     yield fault("a cited head without its line", "CF-BUNDLE-022", headless, "line 3")
     silent = lines(asked, [section(log, ours, [4])], reached(log, ours))
     yield fault("a parent that is neither here nor absent", "CF-BUNDLE-022", silent, "line 2")
     sessions = lines(asked, [section(log, ours[:2], [4])], reached(log, ours[:2]), absent=[parent])
     yield Case("a receipt left out", bundles.text(sessions), "intact", [], notes=["CF-BUNDLE-025"])
+
+
+def _indices(sender: Log, log: Log) -> tuple[int, ...]:
+    """What is wanted of the sender's log for the handoff that both logs have."""
+    parent = json.loads(payload_of(log.entries[4]["text"]))["predicate"]["parents"][0]["digest"]
+    there = {sha256(jcs(json.loads(one["text"])["body"])): index for index, one in enumerate(sender.entries)}
+    start = there[parent]
+    return 0, start, start + 2, start + 3
 
 
 def _of_record(log: Log) -> Lines:
@@ -376,6 +407,16 @@ def _losses() -> Iterator[Case]:
     yield Case(
         "a loss within the run", bundles.text(whole(log, range(4), range(4))), "incomplete", ["CF-VERIFY-021"]
     )
+    for op, codes in (("loss", ["CF-VERIFY-021"]), ("closed", []), ("chat", [])):
+        odd = begun()
+        odd.start("invoke_workflow", "team", RUN)
+        odd.record(
+            {"name": "full", "op": op, "phase": "start"}, {"at": odd.now(), "call": "2" * 32, "run": RUN}
+        )
+        odd.end("invoke_workflow", "team", RUN)
+        odd.checkpoint()
+        found = bundles.text(whole(odd, range(4), range(4)))
+        yield Case(f"a call of the run whose op is {op}", found, "incomplete", [*codes, "CF-VERIFY-025"])
     hidden = whole(log, (0, 1, 3), (0, 1, 3))
     yield Case("a loss that was hidden", bundles.text(hidden), "incomplete", ["CF-BUNDLE-023"])
     log = begun()
@@ -427,7 +468,7 @@ def build() -> dict[str, Any]:
     gaps = [(0, 1), (0, 7), (1, 1), (1, 7), (5, 6), (7, 9), (8, 8), (12, 100), (3, 1 << 20)]
     return {
         "cases": found,
-        "cuts": [cut.to_json() for cut in cuts()],
+        "cuts": [cut.to_json() for cut in (*cuts(), *bundle_runs.cuts())],
         "gaps": [{"count": count, "sizes": gap_sizes(start, count), "start": start} for start, count in gaps],
         "keys": {name: key.to_json() for name, key in KEYS.items()},
     }

@@ -11,7 +11,11 @@ from making.logs import RUN, Log
 
 @dataclass
 class Case:
-    """One evidence; the keyring holds the named keys, `~name` only by fingerprint, `name+` as an admin."""
+    """One evidence; the keyring holds the named keys, `~name` only by fingerprint, `name+` as an admin.
+
+    Heads are remembered for the evidence (`.`), for no place (empty), or for another folder (`there`), which is there
+    if the case has files or folders for it.
+    """
 
     name: str
     files: dict[str, bytes]
@@ -23,6 +27,7 @@ class Case:
     notes: list[str] = field(default_factory=list)
     folders: list[str] = field(default_factory=list)
     policy: str = ""
+    there: dict[str, Any] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         """As it stands in the vectors."""
@@ -36,6 +41,9 @@ class Case:
         for name in ("counts", "folders", "heads", "notes", "policy"):
             if getattr(self, name):
                 out[name] = getattr(self, name)
+        if self.there:
+            files = self.there.get("files", {})
+            out["there"] = self.there | {"files": {name: b64(data) for name, data in sorted(files.items())}}
         return out
 
 

@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from making import log_calls, log_complete, log_meaning, log_statements, log_structure, log_trust, log_types
+from making import (
+    log_calls,
+    log_complete,
+    log_meaning,
+    log_odd,
+    log_remembered,
+    log_statements,
+    log_structure,
+    log_trust,
+    log_types,
+)
 from making.formats import sha256
 from making.logs import KEYS
 
@@ -19,10 +29,12 @@ def build() -> dict[str, Any]:
         log_meaning.session_cases,
         log_meaning.record_cases,
         log_calls.call_cases,
+        log_remembered.remembered_cases,
         log_statements.statement_cases,
         log_trust.trust_cases,
         log_trust.policy_cases,
         log_types.type_cases,
+        log_odd.odd_cases,
     )
     cases = [case.to_json() for group in groups for case in group()]
     assert len({case["name"] for case in cases}) == len(cases)

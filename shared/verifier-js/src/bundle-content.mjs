@@ -8,7 +8,7 @@ import { attempt } from "./errors.mjs";
 import { bodyText } from "./judge.mjs";
 import { parseCheckpoint, parseNote } from "./notes.mjs";
 import { VALUE, isReference, looksLikeReference } from "./references.mjs";
-import { parseParentSet, parseStatement } from "./statements.mjs";
+import { parseParentSet, parseStatement, runOf } from "./statements.mjs";
 import { pushAll } from "./push.mjs";
 
 /** @typedef {import("./bundle-section.mjs").Section} Section */
@@ -91,7 +91,8 @@ export class Content {
     if (handoff !== undefined)
       return (this.byDigest.get(handoff) ?? []).filter(({ statement }) => statement?.kind === "handoff");
     return this.items.filter(
-      ({ record, statement }) => (record?.context.run ?? statement?.predicate.run) === run,
+      ({ record, section, statement }) =>
+        (record === null ? runOf(statement, section.origin) : record.context.run) === run,
     );
   }
 

@@ -46,12 +46,15 @@ class SectionJudge extends Judge {
     this.origin = section.origin;
     /** Verified handoffs signed by the identity, by the index of their entry. */
     this.byIdentity = new Set();
-    this.checkIdentity();
+    this.checkPin();
+    this.begun = false;
   }
 
   /** In a bundle the end of a session ends no call, and which checkpoints it cites is looked at elsewhere. */
   begin(context) {
     this.bound.clear();
+    if (!this.begun) this.checkStatus();
+    this.begun = true;
     if (context.seen !== undefined) this.citations.session(context.seen);
   }
 

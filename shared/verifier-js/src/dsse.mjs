@@ -1,5 +1,5 @@
 /** DSSE envelopes (spec/statement.md, "Envelope"). */
-import { fromBase64Url, fromEitherBase64, sha256 } from "./bytes.mjs";
+import { fromBase64Url, fromEitherBase64, points, sha256 } from "./bytes.mjs";
 import { dumps, isObject, loads } from "./canonical.mjs";
 import { CounterfoilError } from "./errors.mjs";
 import { PublicKey } from "./keys.mjs";
@@ -133,6 +133,6 @@ function signature(value) {
   if (!isObject(value)) throw bad;
   const { keyid, sig, spki = null } = value;
   if (typeof keyid !== "string" || !KEYID.test(keyid) || typeof sig !== "string") throw bad;
-  if (spki !== null && (typeof spki !== "string" || spki.length > 256)) throw bad;
+  if (spki !== null && (typeof spki !== "string" || points(spki) > 256)) throw bad;
   return { keyid, sig: decoded(sig), spki: spki === null ? null : decoded(spki) };
 }

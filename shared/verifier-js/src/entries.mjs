@@ -44,10 +44,9 @@ export function parseEntry(bytes) {
 export function bodyKind(body) {
   if (isObject(body) && Object.hasOwn(body, "payload")) return "envelope";
   const bad = refuse("021", "an entry is neither a record nor an envelope");
-  if (!hasExactly(body, "content", "context", "v") || !isObject(body.content) || !isObject(body.context))
-    throw bad;
+  if (!hasExactly(body, "content", "context", "v")) throw bad;
   if (body.v !== 0) throw refuse("022", "a record is of a version that is not known here");
-  if (typeof body.content.op !== "string") throw bad;
+  if (!isObject(body.content) || !isObject(body.context) || typeof body.content.op !== "string") throw bad;
   return "record";
 }
 

@@ -3,7 +3,8 @@ import { readFileSync, readdirSync, realpathSync, statSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { CounterfoilError, attempt } from "./errors.mjs";
 import { Counts, Findings } from "./findings.mjs";
-import { LogCheck } from "./log-check.mjs";
+import { LogCheck, isStored } from "./log-check.mjs";
+import { LogReader } from "./log.mjs";
 import { keyringOf } from "./policy.mjs";
 
 /** @typedef {import("./policy.mjs").Policy} Policy */
@@ -170,18 +171,21 @@ class EvidenceCheck {
     return path === this.real || path === resolve(this.path);
   }
 
-  /** Logs that are remembered for this place, or for the one these logs were written in, and are gone. */
+  /** Remembered logs of this place, or of the one these logs were written in, that are gone: by origin, not by name. */
   gone(checks) {
-    const names = new Set(checks.map((check) => check.log.name));
-    const origins = new Set(checks.map((check) => check.judge.origin));
-    const known = this.keyring.heads.filter((head) => origins.has(head.origin) && head.evidence !== "");
-    const there = new Set(known.map((head) => head.evidence));
-    for (const head of this.keyring.heads) {
+    const origins = new Map(checks.map((check) => [check.log.name, check.judge.origin]));
+    const { heads } = this.keyring;
+    const isAmong = ({ origin }) => ["", origin].includes(origins.get(logName(origin)));
+    const there = new Set(heads.filter(isAmong).map(({ evidence }) => evidence));
+    for (const head of heads) {
+      if (isAmong(head)) continue;
       const name = logName(head.origin);
-      if (names.has(name)) continue;
-      const moved = there.has(head.evidence) && !isFolder(join(head.evidence, name));
-      if (this.isHere(head.evidence) || moved)
-        this.findings.add("CF-VERIFY-003", name, "a log that was written here is gone");
+      const other = origins.get(name); // another identity's: CF-VERIFY-053 of that log, unless it is remembered itself
+      const isSaid = other !== undefined && !heads.some(({ origin }) => origin === other);
+      const isMissed = this.isHere(head.evidence)
+        ? !isSaid
+        : head.evidence !== "" && there.has(head.evidence) && !stands(head);
+      if (isMissed) this.findings.add("CF-VERIFY-003", name, "a log that was written here is gone");
     }
   }
 
@@ -200,6 +204,27 @@ class EvidenceCheck {
 
 const logName = (origin) => origin.slice(origin.indexOf("/") + 1);
 const isFolder = (path) => attemptFile(() => statSync(path).isDirectory()) === true;
+
+/** Whether a remembered log stands in the place it is remembered for, as far as it is remembered (spec/log.md). */
+function stands({ evidence, origin, size, root }) {
+  const name = logName(origin);
+  const log = attemptFile(() => listLogs(evidence).logs.find((one) => one.name === name));
+  if (log === undefined || log === null) return false;
+  let found = null;
+  const reader = new LogReader(name, log.segments, {
+    blob: () => {},
+    entry: () => {},
+    note: (_, stored) => {
+      const { tree } = reader;
+      if (found === null && tree.size >= size)
+        found = tree.size === size && tree.root().toString("hex") === root && isStored(stored);
+    },
+    fault: () => {},
+    torn: () => {},
+  });
+  reader.read();
+  return found === true;
+}
 
 /** The one run that is called, or begins, like this. */
 function theRun(asked, checks) {

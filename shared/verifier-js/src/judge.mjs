@@ -9,7 +9,7 @@ import { headsOf, narrows } from "./authority.mjs";
 import { PublicKey } from "./keys.mjs";
 import { VALUE, isReference, looksLikeReference } from "./references.mjs";
 import { failedRule } from "./rules.mjs";
-import { isParent, parseParentSet, parseStatement } from "./statements.mjs";
+import { isParent, parseParentSet, parseStatement, runOf } from "./statements.mjs";
 import { Calls } from "./calls.mjs";
 import { Citations } from "./citations.mjs";
 import { pushAll } from "./push.mjs";
@@ -170,16 +170,21 @@ export class Judge {
     if (this.identity === null) {
       this.identity = key;
       this.origin = context.origin;
-      this.checkIdentity();
+      this.checkPin();
+      this.checkStatus();
     }
     this.begin(context);
   }
 
   /** Whether the log's identity is trusted here. */
-  checkIdentity() {
-    const { fingerprint } = this.identity;
-    if (!this.keyring.isPinned(fingerprint))
+  checkPin() {
+    if (!this.keyring.isPinned(this.identity.fingerprint))
       this.find("CF-VERIFY-032", "the log is signed by a key that is not pinned here");
+  }
+
+  /** Whether the policy, at the log's first session, still lets its identity count. */
+  checkStatus() {
+    const { fingerprint } = this.identity;
     const status = this.policy?.keys.get(fingerprint)?.status ?? "active";
     if (status !== "active") this.find("CF-TRUST-054", "the log's identity is superseded or compromised");
   }
@@ -233,6 +238,8 @@ export class Judge {
       this.statements.set(statement.digest, statement.kind);
       this.before.add(statement.digest);
       this.keep(statement);
+      const run = runOf(statement, this.origin);
+      if (run !== null) this.calls.runs.add(run);
     }
   }
 

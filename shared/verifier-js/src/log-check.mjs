@@ -63,9 +63,9 @@ export class LogCheck {
     return this;
   }
 
-  /** Whether a run is in this log, or could be: it cannot be read to its end. */
+  /** Whether a run is in this log, or could be: it cannot be read to its end, or not all of it is understood. */
   concerns(run) {
-    return this.judge.calls.runs.has(run) || this.faulty || this.longer;
+    return this.judge.calls.runs.has(run) || this.judge.later || this.faulty || this.longer;
   }
 
   note(bytes, stored, tree) {
@@ -127,15 +127,15 @@ export class LogCheck {
   }
 
   remembered() {
-    if (this.unread) return;
+    this.longer = this.heads.some(({ size }) => size > this.noted);
     const { judge } = this;
-    const head = this.heads.find((one) => one.origin === judge.origin);
+    if (this.unread || judge.blind) return;
+    const head = judge.origin === "" ? largest(this.heads) : this.heads.find((one) => one.origin === judge.origin);
     const other = this.heads.some((one) => one.origin !== judge.origin && this.evidence.isHere(one.evidence));
     if (head === undefined) {
       if (other && judge.origin !== "")
         judge.find("CF-VERIFY-053", "this machine remembers another log by this name");
     } else if (head.size > this.noted) {
-      this.longer = true;
       if (!this.faulty) judge.find("CF-VERIFY-052", "this machine remembers a longer log");
     } else if (judge.checkpoints.get(head.size) !== head.root && !judge.findings.broken)
       judge.find("CF-VERIFY-053", "this machine remembers another history of this log");
@@ -154,7 +154,13 @@ export class LogCheck {
   }
 }
 
-function isStored({ offset, segment, sha256, alone, body }) {
+/** Of the heads remembered of a log that does not say whose it is, the one that tells most. */
+function largest(heads) {
+  return heads.reduce((a, b) => (a === undefined || b.size > a.size ? b : a), undefined);
+}
+
+/** Whether `stored` says what was there. */
+export function isStored({ offset, segment, sha256, alone, body }) {
   const { content, context } = body;
   const members =
     Object.keys(content).length === 4 && content.offset === offset && content.segment === segment;

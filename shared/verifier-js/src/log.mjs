@@ -1,7 +1,7 @@
 /** Reading one log from its segments: structure, chain, opening entries, torn tails (spec/log.md, "Reading a log"). */
 import { createHash } from "node:crypto";
 import { HEX64, sha256 } from "./bytes.mjs";
-import { hasExactly, isCount } from "./canonical.mjs";
+import { hasExactly, isCount, isObject } from "./canonical.mjs";
 import { ZEROS, bodyKind, operation, parseEntry } from "./entries.mjs";
 import { CounterfoilError, attempt } from "./errors.mjs";
 import { BLOB, BytesOfFile, ChunkReader, ENTRY, HEADER, ITEM_HEADER, NOTE, parseHeader, splitItems } from "./segments.mjs";
@@ -71,7 +71,9 @@ export class LogReader {
       const said = operation(opening) === "recovered" ? opening.content.segments : null;
       // Only of earlier segments does it say anything.
       if (Array.isArray(said))
-        for (const one of said) if (one?.segment < segment.number) recovered.set(one.segment, one);
+        for (const one of said)
+          if (isObject(one) && Number.isInteger(one.segment) && one.segment < segment.number)
+            recovered.set(one.segment, one);
     }
     return { last, recovered };
   }

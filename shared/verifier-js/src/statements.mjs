@@ -137,6 +137,20 @@ export function parseStatement(payload, { kinds = KINDS, most = MAX_BYTES } = {}
 }
 
 /**
+ * The run that a statement belongs to in the log of an origin, or null: others' word, and what this identity signed into
+ * another log, makes no run here (spec/record.md, "Runs").
+ * @param {Statement | null} statement
+ * @param {string} origin
+ * @returns {string | null}
+ */
+export function runOf(statement, origin) {
+  if (statement === null || statement.predicate.run === undefined) return null;
+  const { own, proof, run, sender } = statement.predicate;
+  const here = sender.key === origin.slice(0, 64) && (own === undefined || own.origin === origin);
+  return proof === "recorded" || here ? run : null;
+}
+
+/**
  * The parents in the blob of a `parentSet`: the canonical text of a sorted list, each once.
  * @param {Uint8Array} blob
  * @returns {{digest: string, rel: string}[]}

@@ -154,27 +154,12 @@ export class ZstdStream {
 
   header(stored) {
     if (stored.length < 6 || stored.readUInt32LE(0) !== MAGIC) throw bad("not a zstd frame");
-    const descriptor = stored[4];
-    const single = (descriptor & 0x20) !== 0;
-    const dictionary = [0, 1, 2, 4][descriptor & 3];
-    const content = [single ? 1 : 0, 2, 4, 8][descriptor >> 6];
-    const length = 5 + (single ? 0 : 1) + dictionary + content;
-    if ((descriptor & 0x08) !== 0 || stored.length < length) throw bad("a frame header is malformed");
-    if (dictionary > 0 && stored.readUIntLE(length - content - dictionary, dictionary) !== 0)
-      throw bad("a frame needs a dictionary");
-    if (single) {
-      const at = length - content;
-      const size =
-        content === 8
-          ? Number(stored.readBigUInt64LE(at))
-          : stored.readUIntLE(at, content) + (content === 2 ? 256 : 0);
-      this.window = Math.max(size, 1);
-    } else {
-      const base = 2 ** (10 + (stored[5] >> 3));
-      this.window = base + (base / 8) * (stored[5] & 7);
-    }
+    // No checksum, content size or dictionary, and nothing reserved: only a window.
+    if (stored[4] !== 0) throw bad("a frame header says more than its window");
+    const base = 2 ** (10 + (stored[5] >> 3));
+    this.window = base + (base / 8) * (stored[5] & 7);
     if (this.window > MAX_WINDOW) throw bad("a window is too large");
-    return length;
+    return 6;
   }
 
   /** Keeps what the window can reach, and makes room for `size` bytes behind it. */

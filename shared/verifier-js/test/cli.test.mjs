@@ -1,9 +1,11 @@
 import assert from "node:assert/strict";
-import { spawnSync } from "node:child_process";
-import { mkdirSync, realpathSync, writeFileSync } from "node:fs";
+import { spawn, spawnSync } from "node:child_process";
+import { once } from "node:events";
+import { existsSync, mkdirSync, openSync, realpathSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
 import { fileURLToPath } from "node:url";
+import { main } from "../src/cli.mjs";
 import { inFolder, keyringText, vectors, writeEvidence, writeHome } from "./support.mjs";
 
 const BIN = fileURLToPath(new URL("../bin/counterfoil-verify.mjs", import.meta.url));
@@ -88,3 +90,72 @@ test("bad questions end in one line with a code", () =>
     }
     assert.equal(ask("--help").status, 0);
   }));
+
+test("an error is told in a line with code and place, and a hint", () =>
+  inFolder((folder) => {
+    const place = join(folder, "none");
+    assert.deepEqual(ask(place).stderr.split("\n"), [
+      `error CF-STORE-002 ${place}: there is no evidence here`,
+      "  hint: name the folder of a run, or a bundle",
+      "",
+    ]);
+    const { stderr } = ask(folder, "--nothing");
+    assert.deepEqual(stderr.split("\n"), [
+      "error CF-CLI-001 counterfoil-verify: Unknown option '--nothing'",
+      "  hint: counterfoil-verify --help",
+      "",
+    ]);
+  }));
+
+/** What is said when printing fails in a way. */
+function saidAfter(error) {
+  const told = [];
+  const fail = () => {
+    throw error;
+  };
+  return [main(["--help"], fail, (text) => told.push(text)), told.join("")];
+}
+
+test("whatever fails inside, nobody reads a stack", () => {
+  const inside = "the evidence was not judged; please report it";
+  assert.deepEqual(saidAfter(new TypeError("a secret")), [
+    2,
+    `error CF-CLI-005: an error in this verifier itself: TypeError\n  hint: ${inside}\n`,
+  ]);
+  assert.deepEqual(saidAfter(null), [
+    2,
+    `error CF-CLI-005: an error in this verifier itself: unknown\n  hint: ${inside}\n`,
+  ]);
+  for (const [code, expected] of [
+    ["EACCES", "CF-STORE-006"],
+    ["EIO", "CF-STORE-001"],
+  ]) {
+    const [status, text] = saidAfter(Object.assign(new Error("x"), { code, syscall: "read", path: "a/b" }));
+    assert.equal(status, 2);
+    assert.match(text, new RegExp(`^error ${expected} [^\\n]+\\n`));
+    assert.doesNotMatch(text, /\n\s+at /);
+  }
+});
+
+for (const [name, args] of [
+  ["what is printed", ["--help"]],
+  ["an error", []],
+])
+  test(`nobody reads ${name}: the end that a pipe gives, without a word`, async () => {
+    const child = spawn(process.execPath, [BIN, ...args]);
+    const other = args.length > 0 ? child.stderr : child.stdout;
+    let said = "";
+    other.on("data", (data) => (said += data));
+    (args.length > 0 ? child.stdout : child.stderr).destroy();
+    const [status] = await once(child, "close");
+    assert.deepEqual([status, said], [141, ""]);
+  });
+
+if (existsSync("/dev/full"))
+  test("a disk that is full is no verdict", () =>
+    inFolder((folder) => {
+      writeEvidence(folder, complete);
+      const full = openSync("/dev/full", "w");
+      const { status } = spawnSync(process.execPath, [BIN, folder], { stdio: ["ignore", full, "pipe"] });
+      assert.equal(status, 2);
+    }));

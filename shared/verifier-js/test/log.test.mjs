@@ -32,6 +32,16 @@ describe("every evidence of log.json gets its verdict, findings, notes and count
     );
 });
 
+test("a log with a record of a later version is looked at for every run", () =>
+  inFolder((folder) => {
+    const given = cases.find(({ name }) => name === "a run, and another log with a record of a later version");
+    const root = join(realpathSync(folder), "evidence");
+    writeEvidence(root, given);
+    const keyring = writeHome(join(folder, "home"), root, given, keys);
+    const { verdict, counts } = verifyEvidence(root, keyring, { run: "1".repeat(32) });
+    assert.deepEqual([verdict, counts.logs], ["cannot-tell", 2]);
+  }));
+
 test("the complete log is read as its vectors say", () =>
   inFolder((folder) => {
     writeEvidence(folder, complete);

@@ -40,12 +40,15 @@ export function keyringText(names, keys) {
   return `${dumps({ pins: Object.fromEntries(pins), version: 0 })}\n`;
 }
 
-/** A keyring folder as a case wants it. */
-export function writeHome(home, root, { keyring, heads = [] }, keys) {
+/** A keyring folder as a case wants it; what the case says of the other place stands beside the evidence. */
+export function writeHome(home, root, { keyring, heads = [], there }, keys) {
+  const beside = join(dirname(root), "there");
+  if (there !== undefined) writeEvidence(beside, there);
+  const places = { ".": root, there: beside };
   mkdirSync(join(home, "heads"), { recursive: true });
   writeFileSync(join(home, "keyring.json"), keyringText(keyring, keys));
   for (const head of heads) {
-    const evidence = head.evidence === "." ? root : head.evidence;
+    const evidence = places[head.evidence] ?? head.evidence;
     writeFileSync(join(home, "heads", headName(head.origin)), dumps({ ...head, evidence, version: 0 }));
   }
   return Keyring.open(home);

@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from counterfoil import values
+from counterfoil._batches import BATCH, FEW, batches
 from counterfoil._jcs_fast import float_text
-from counterfoil._runs import FEW, RUN, runs
 from counterfoil._scalars import float_form
 from counterfoil.digest import (
     INLINE,
@@ -146,7 +146,7 @@ class Direct:
         self._left -= 1
         if depth >= _WALK_DEPTH or self._left < 0:
             raise TooDeep
-        few = len(obj) <= RUN
+        few = len(obj) <= BATCH
         if not few and len(obj) >= values.WIDE:
             self._use(0, 16 * len(obj))
         for key in obj:
@@ -158,8 +158,8 @@ class Direct:
         else:
             keys = sorted(obj)
             parts = [
-                b",".join([key_bytes(key) + walk(obj[key], depth + 1) for key in keys[start : start + RUN]])
-                for start in range(0, len(keys), RUN)
+                b",".join([key_bytes(key) + walk(obj[key], depth + 1) for key in keys[start : start + BATCH]])
+                for start in range(0, len(keys), BATCH)
             ]
         return self.composite(b"{" + b",".join(parts) + b"}")
 
@@ -180,7 +180,7 @@ class Direct:
                 raise TooDeep  # before anything of it is hashed in vain
             parts = [
                 b",".join([walk(element, depth + 1) for element in part]) if text is None else text
-                for part, text in runs(obj, INLINE)
+                for part, text in batches(obj, INLINE)
             ]
         return self.composite(b"[" + b",".join(parts) + b"]")
 

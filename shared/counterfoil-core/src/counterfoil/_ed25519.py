@@ -8,6 +8,7 @@ Source: RFC 8032 (Ed25519), RFC 8410 (SubjectPublicKeyInfo form).
 
 from __future__ import annotations
 
+import binascii
 import hashlib
 from typing import Final, NoReturn, Self
 
@@ -20,6 +21,7 @@ SIGNATURE_BYTES: Final = 64
 RAW_BYTES: Final = 32
 _SPKI_PREFIX: Final = bytes.fromhex("302a300506032b6570032100")
 _SPKI_BYTES: Final = len(_SPKI_PREFIX) + RAW_BYTES
+_SPKI_TEXT: Final = 60
 _PRIME: Final = 2**255 - 19
 _SIGN_BIT: Final = 1 << 255
 
@@ -77,6 +79,24 @@ class PublicKey:
         if len(der) != _SPKI_BYTES or not der.startswith(_SPKI_PREFIX):
             _refuse_key()
         return cls(der[len(_SPKI_PREFIX) :])
+
+    @classmethod
+    def from_text(cls, text: object) -> Self:
+        """Key from the base64 of its SPKI DER, as evidence spells it: in the one spelling there is.
+
+        Raises:
+            KeyringError: CF-KEYS-030: no such text.
+            WeakKeyError: CF-KEYS-031: of low order, or y is not reduced.
+        """
+        if type(text) is not str or len(text) != _SPKI_TEXT or not text.isascii():
+            _refuse_key()
+        try:
+            der = binascii.a2b_base64(text)
+        except ValueError:
+            _refuse_key()
+        if binascii.b2a_base64(der, newline=False).decode() != text:
+            _refuse_key()
+        return cls.from_spki(der)
 
     @property
     def spki(self) -> bytes:

@@ -18,7 +18,7 @@ from typing import BinaryIO, Final
 
 from counterfoil._folders import sync_folder
 
-__all__ = ["open_given", "read_given", "write_given"]
+__all__ = ["open_given", "read_given", "read_regular", "write_given"]
 
 _WAIT: Final = 30.0
 _PIPES: Final = ("/dev/fd/", "/proc/self/fd/", "/dev/stdin")
@@ -54,6 +54,18 @@ def open_given(path: str | os.PathLike[str]) -> BinaryIO:
     except OSError:
         os.close(fd)
         raise
+
+
+def read_regular(path: Path, *, most: int = -1) -> bytes:
+    """The bytes of a regular file that is behind no link, no more than ``most``, or all.
+
+    Raises OSError for anything else, without waiting.
+    """
+    fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    with open(fd, "rb") as file:
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            raise OSError(None, "not a regular file")
+        return file.read(most)
 
 
 def write_given(path: str | os.PathLike[str], data: bytes, *, replace: bool) -> None:

@@ -49,6 +49,17 @@ def sync_folder(path: Path) -> None:
         os.close(fd)
 
 
+def remove_older(folder: Path, seconds: float) -> None:
+    """Remove the files of a folder that were changed so many seconds ago or more."""
+    before = time.time() - seconds
+    with contextlib.suppress(OSError), os.scandir(folder) as entries:
+        for entry in entries:
+            # A folder in there, or what another process removed first, keeps none of the others.
+            with contextlib.suppress(OSError):
+                if entry.stat(follow_symlinks=False).st_mtime < before:
+                    os.unlink(entry.path)
+
+
 def sweep(folder: Path) -> None:
     """Remove what killed processes left of files they were writing into a folder of the home, a minute ago or more."""
     with contextlib.suppress(OSError):

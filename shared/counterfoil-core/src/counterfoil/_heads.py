@@ -104,12 +104,7 @@ def remembered_heads(*, damaged: set[str] | None = None) -> dict[str, Head]:
     except FileNotFoundError:
         return {}
     except OSError as exc:
-        raise KeyringError(
-            f"cannot read the remembered heads: {exc.strerror}",
-            code="CF-KEYS-008",
-            where=str(folder),
-            hint="check who may use it, or set COUNTERFOIL_HOME to another folder",
-        ) from exc
+        _home.refuse_io("cannot read the remembered heads", folder, exc)
     heads = {}
     for name in names:
         # Other names are what a killed process left of a file it was writing.
@@ -145,12 +140,7 @@ def forget_head(origin: str) -> bool:
     except FileNotFoundError:
         return False
     except OSError as exc:
-        raise KeyringError(
-            f"cannot forget the head: {exc.strerror}",
-            code="CF-KEYS-008",
-            where=str(path),
-            hint="check the folder",
-        ) from exc
+        _home.refuse_io("cannot forget the head", path, exc)
     return True
 
 

@@ -197,14 +197,14 @@ def write_file(path: Path, data: bytes, *, sync: bool = True) -> None:
         refuse_io("cannot write the file", path, exc)
 
 
-def create_file(path: Path, data: bytes) -> bool:
+def create_file(path: Path, data: bytes, *, sync: bool = True) -> bool:
     """As ``write_file``, but False when ``path`` exists already: of several processes one wins.
 
     Raises:
         KeyringError: CF-KEYS-008.
     """
     try:
-        temporary = _write_temporary(path, data, sync=True)
+        temporary = _write_temporary(path, data, sync=sync)
         try:
             os.link(temporary, path)
         except FileExistsError:
@@ -216,8 +216,9 @@ def create_file(path: Path, data: bytes) -> bool:
             os.replace(temporary, path)
         finally:
             temporary.unlink(missing_ok=True)
-        sync_folder(path.parent)
-        sync_folder(path.parent.parent)  # whoever made the folder may have been killed before this
+        if sync:
+            sync_folder(path.parent)
+            sync_folder(path.parent.parent)  # whoever made the folder may have been killed before this
     except OSError as exc:
         refuse_io("cannot write the file", path, exc)
     return True

@@ -64,7 +64,7 @@ def _zone(tzinfo: Any, out: dict[str, object]) -> dict[str, object]:
     key = getattr(tzinfo, "key", None) if is_a(kind, zoneinfo.ZoneInfo) else getattr(tzinfo, "zone", None)
     if type(key) is str:
         out["zone"] = text_form(key)
-    if kind is not zoneinfo.ZoneInfo:
+    if kind is not zoneinfo.ZoneInfo or type(key) is not str:  # without a key nothing tells which zone it is
         out["tz"] = name_of(kind)
     return out
 
@@ -81,6 +81,8 @@ def datetime_form(obj: Any, walk: Any) -> object:
 
 def time_form(obj: Any, walk: Any) -> object:
     out = _zone(obj.tzinfo, {"$time": dt.time.isoformat(obj)})
+    if "tz" in out and "zone" not in out and obj.utcoffset() is None:
+        out["tz"] = {"$opaque": out["tz"]}  # neither key nor offset: nothing tells which zone it is
     return {**out, "fold": 1} if obj.fold else out
 
 

@@ -21,6 +21,7 @@ __all__ = [
     "name_of",
     "namespace",
     "of_type",
+    "published",
     "state",
     "type_name",
 ]

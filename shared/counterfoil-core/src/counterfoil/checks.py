@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 from typing import Any, Final
 
 from counterfoil import keys, notes
@@ -51,11 +49,10 @@ class LogCheck:
         self.findings = Findings()
         self.notes = Findings()
         self.scan = LogScan(store, name)
-        self.stored = Stored(store, name)
-        self.records = RecordCheck(self.stored, self.say, self.ask)
-        self.statements = StatementCheck(
-            self.stored, keyring, self.checkpoints, self.say, shared or Shared(Heads())
-        )
+        shared = shared or Shared(Heads())
+        self.stored = Stored(store, name, known=shared.known)
+        self.records = RecordCheck(self.stored, self.say, self.ask, known=shared.known)
+        self.statements = StatementCheck(self.stored, keyring, self.checkpoints, self.say, shared)
         self.scan.shorts = (self.records.short, self.statements.short)
         self._store = store
         self._keyring = keyring
@@ -168,8 +165,8 @@ class LogCheck:
     def _session(self, context: dict[str, Any], at: str) -> None:
         origin, spki = context.get("origin"), context.get("spki")
         try:
-            public = keys.PublicKey.from_spki(base64.b64decode(str(spki), validate=True))
-        except (CounterfoilError, binascii.Error, ValueError):
+            public = keys.PublicKey.from_text(spki)
+        except CounterfoilError:
             self.say("CF-VERIFY-030", at, "the session names no usable key")
             return
         if origin != f"{public.keyid}/{self.name}" or (
@@ -290,10 +287,13 @@ class LogCheck:
         """The head this machine remembers; elsewhere only a checkpoint held by somebody else shows a cut tail."""
         if self.statements.is_blind or self.scan.unread:
             return  # what could not be read accuses nobody
-        head = self._heads.get(self.statements.origin) if self.statements.origin else self._by_name()
+        named = [head for origin, head in self._heads.items() if origin.endswith(f"/{self.name}")]
+        if self.statements.origin:
+            head = self._heads.get(self.statements.origin)
+        else:
+            head = max(named, key=lambda one: one.size, default=None)
         if head is None:
-            there = self._by_name()
-            if there is not None and there.evidence in self._store.names:
+            if any(one.evidence in self._store.names for one in named):
                 self.say("CF-VERIFY-053", self.name, "another log stood here by this name, of another key")
             elif self.statements.origin and not self.findings.has() and self.counts["tail"] == 0:
                 self.notes.add(
@@ -315,10 +315,6 @@ class LogCheck:
             )
         elif self.checkpoints.get(head.size) != head.root and not self.findings.has("broken"):
             self.say("CF-VERIFY-053", self.name, "the log is not the one this machine remembers")
-
-    def _by_name(self) -> keys.Head | None:
-        found = [head for origin, head in self._heads.items() if origin.endswith(f"/{self.name}")]
-        return found[0] if found else None
 
     def say(
         self, code: str, where: str, message: str, *, verdict: Verdict = "broken", hint: str = ""

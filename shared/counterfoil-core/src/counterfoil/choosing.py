@@ -10,7 +10,9 @@ import fcntl
 import os
 import secrets
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 from counterfoil import _locks, keys, log, notes
@@ -18,7 +20,17 @@ from counterfoil._folders import sync_folder
 from counterfoil.errors import CounterfoilError, LogError
 from counterfoil.stores import FolderStore
 
-__all__ = ["Chosen", "choose", "is_live", "lock_log", "moved_with", "unlock"]
+__all__ = [
+    "Chosen",
+    "choose",
+    "is_here",
+    "is_live",
+    "lock_log",
+    "moved_with",
+    "places_of",
+    "stands",
+    "unlock",
+]
 
 _TRIES: Final = 4
 _PAUSE: Final = 0.002
@@ -45,14 +57,44 @@ def moved_with(store: FolderStore, heads: dict[str, keys.Head]) -> list[keys.Hea
 
     A log that still stands in that place was copied from there, and is none of these.
     """
-    names = store.logs()
-    places = {head.evidence for origin, head in heads.items() if origin.rpartition("/")[2] in names}
+    here = dict.fromkeys(store.logs(), "")
+    places = places_of(store, heads, here)
+    # A place that is a link to here is here, whatever it was called.
     return [
         head
-        for origin, head in sorted(heads.items())
-        if head.evidence in places - store.names - {""}
-        and not os.path.lexists(os.path.join(head.evidence, origin.rpartition("/")[2]))
+        for _, head in sorted(heads.items())
+        if head.evidence in places
+        and (os.path.realpath(head.evidence) == os.path.realpath(store.root) or not stands(head))
     ]
+
+
+def places_of(store: FolderStore, heads: Mapping[str, keys.Head], here: Mapping[str, str]) -> set[str]:
+    """Where the logs that are here were written, other than here."""
+    return {head.evidence for head in heads.values() if is_here(head, here)} - store.names - {""}
+
+
+def is_here(head: keys.Head, here: Mapping[str, str]) -> bool:
+    """Whether a remembered log is among those here, by name and origin; of an empty one nobody can tell whose it is."""
+    return here.get(head.origin.rpartition("/")[2]) in ("", head.origin)
+
+
+def stands(head: keys.Head) -> bool:
+    """Whether a log stands, as far as it is remembered, in the place that it is remembered for.
+
+    Asked of its entries and stored bytes: a folder, file or link by its name is soon made, and so is a part of it. What
+    cannot be read does not stand.
+    """
+    name = head.origin.rpartition("/")[2]
+    try:
+        place = FolderStore(Path(head.evidence))
+        if name not in place.logs():
+            return False
+        for event in log.LogScan(place, name).events():
+            if isinstance(event, log.CheckpointSeen) and event.size >= head.size:
+                return (event.size, event.root.hex(), event.stored_ok) == (head.size, head.root, True)
+    except (CounterfoilError, OSError, ValueError):
+        return False
+    return False
 
 
 def choose(store: FolderStore, identity: keys.SigningKey) -> Chosen:

@@ -26,6 +26,9 @@ from counterfoil import canonical
 
 __all__ = ["Form", "decode", "height"]
 
+_PATTERN: Final = 256
+"""Characters of a pattern that is compiled: each five of them may cost twenty milliseconds, whatever they match."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Form:
@@ -48,7 +51,8 @@ def decode(value: Any) -> Any:
     """The Python object that a canonical value stands for, with :class:`Form` where that cannot be made.
 
     ``value`` is what :func:`counterfoil.values.encode` gives or a reader read; objects of messages, models,
-    dataclasses, enums and of all that is opaque, cut or redacted stay as they are.
+    dataclasses, enums and of all that is opaque, cut or redacted stay as they are, and so does a pattern of more than
+    256 characters.
     """
     kind = type(value)
     if kind is list:
@@ -190,6 +194,8 @@ def _parsed(tag: str, make: Callable[[str], Any], write: Callable[[Any], str] = 
 
 def _pattern(value: dict[str, Any]) -> re.Pattern[Any]:
     source = decode(_only(value, "$pattern", "flags"))
+    if len(source) > _PATTERN:
+        raise _No
     # A flag that the pattern itself sets, or that its type implies, is in the flags as well.
     made = re.compile(source, value["flags"])
     return _same(made, made.flags, value["flags"])  # type: ignore[no-any-return]

@@ -24,9 +24,9 @@ from typing import Any, Final
 import orjson
 
 from counterfoil import canonical
+from counterfoil._batches import BATCH, FEW, batches
 from counterfoil._jcs import MAX_INTEGER
 from counterfoil._jcs_fast import float_text
-from counterfoil._runs import FEW, RUN, runs
 from counterfoil.errors import CanonicalError
 
 __all__ = [
@@ -37,13 +37,17 @@ __all__ = [
     "MEDIA_TEXT",
     "Reducer",
     "Reference",
+    "Sink",
     "digest_of",
+    "fold_node",
     "fold_nodes",
     "is_commitment",
     "is_reference",
+    "key_bytes",
     "looks_like_reference",
     "references_in",
     "sha256_hex",
+    "short_text",
 ]
 
 INLINE: Final = 256
@@ -78,7 +82,7 @@ class Reference:
 
     @classmethod
     def from_dict(cls, value: object) -> Reference:
-        """Parse the JSON form; raises CanonicalError when a member is missing, extra or of the wrong type."""
+        """Parse the JSON form; raises CanonicalError (CF-CANON-020) for a missing, extra or wrong member."""
         if not is_reference(value):
             raise CanonicalError(
                 "not a reference", code="CF-CANON-020", hint="expected media, sha256 and size"
@@ -239,12 +243,12 @@ class Reducer:
         reduce = self.reduce
         keys = sorted_keys(value)
         try:
-            if len(keys) <= RUN:
+            if len(keys) <= BATCH:
                 parts = [key_bytes(key) + reduce(value[key]) for key in keys]
             else:
                 parts = [
-                    b",".join([key_bytes(key) + reduce(value[key]) for key in keys[start : start + RUN]])
-                    for start in range(0, len(keys), RUN)
+                    b",".join([key_bytes(key) + reduce(value[key]) for key in keys[start : start + BATCH]])
+                    for start in range(0, len(keys), BATCH)
                 ]
         except RecursionError as exc:
             raise CanonicalError("nested too deeply", code="CF-CANON-022") from exc
@@ -259,7 +263,7 @@ class Reducer:
             else:
                 parts = [
                     b",".join([reduce(element) for element in part]) if text is None else text
-                    for part, text in runs(value, INLINE)
+                    for part, text in batches(value, INLINE)
                 ]
         except RecursionError as exc:
             raise CanonicalError("nested too deeply", code="CF-CANON-022") from exc
@@ -287,7 +291,7 @@ def short_text(text: str) -> bytes:
 
 
 def sorted_keys(value: dict[str, Any]) -> list[str]:
-    """Keys in RFC 8785 order (UTF-16 code units); raises CanonicalError for a key that is no string."""
+    """Keys in RFC 8785 order (UTF-16 code units); raises CanonicalError (CF-CANON-023) for no string."""
     try:
         if all(map(str.isascii, value)):
             return sorted(value)

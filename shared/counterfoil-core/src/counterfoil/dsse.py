@@ -38,7 +38,6 @@ MAX_ENVELOPE: Final = 64 * 1024
 MAX_NORMAL: Final = 65_000
 """Bytes of its normal form, which has to fit an entry of a log."""
 MAX_SIGNATURES: Final = 4
-MAX_KEYID: Final = 128
 MAX_SPKI: Final = 256
 _MAX_DEPTH: Final = 16
 _PAE_HEAD: Final = b"DSSEv1 %d %b " % (len(PAYLOAD_TYPE), PAYLOAD_TYPE.encode())
@@ -93,10 +92,8 @@ class Envelope:
             _refuse("002", "an envelope has the texts payload and payloadType")
         if payload_type != PAYLOAD_TYPE:
             _refuse("003", f"the payload type is not {PAYLOAD_TYPE}")
-        if len(payload) > limit:
-            _refuse_size(limit)
-        signatures = _parse_signatures(content.get("signatures"))
-        return cls._checked(_decode(payload, "payload"), signatures, limit)
+        decoded = _decode(payload, "payload")
+        return cls._checked(decoded, _parse_signatures(content.get("signatures")), limit)
 
     @classmethod
     def sign(
@@ -260,29 +257,23 @@ def _read(data: bytes | str, limit: int) -> Mapping[str, Any]:
 def _parse_signatures(entries: Any) -> list[Signature]:
     if not isinstance(entries, (list, tuple)) or not 1 <= len(entries) <= MAX_SIGNATURES:
         _refuse("005", f"an envelope has 1 to {MAX_SIGNATURES} signatures")
-    signatures: dict[str, Signature] = {}
-    for number, entry in enumerate(entries):
-        keyid = entry.get("keyid") if isinstance(entry, Mapping) else None
-        sig = entry.get("sig") if isinstance(entry, Mapping) else None
-        if type(keyid) is not str or type(sig) is not str or not _KEYID.fullmatch(keyid):
-            what = "a signature has a keyid of 1 to 128 printable ASCII characters and sig"
-            _refuse("005", what, where=f"signatures/{number}")
-        if keyid in signatures:
-            _refuse("005", "a keyid occurs twice", where=f"signatures/{number}")
-        if len(sig) > MAX_ENVELOPE:
-            _refuse_size()
-        decoded = _decode(sig, "signatures/{}/sig", number)
-        signatures[keyid] = Signature(keyid, decoded, _carried_key(entry, number))
-    return list(signatures.values())
+    signatures = [_parse_signature(entry, number) for number, entry in enumerate(entries)]
+    if len({one.keyid for one in signatures}) < len(signatures):
+        _refuse("005", "a keyid occurs twice", where="signatures")
+    return signatures
 
 
-def _carried_key(entry: Mapping[str, Any], number: int) -> bytes | None:
-    spki = entry.get("spki")
-    if spki is None:
-        return None
-    if type(spki) is not str or len(spki) > MAX_SPKI:
+def _parse_signature(entry: Any, number: int) -> Signature:
+    """One signature: the types of all members are looked at before any base64, as every other reader does it."""
+    given = entry if isinstance(entry, Mapping) else {}
+    keyid, sig, spki = given.get("keyid"), given.get("sig"), given.get("spki")
+    if type(keyid) is not str or type(sig) is not str or not _KEYID.fullmatch(keyid):
+        what = "a signature has a keyid of 1 to 128 printable ASCII characters and sig"
+        _refuse("005", what, where=f"signatures/{number}")
+    if spki is not None and (type(spki) is not str or len(spki) > MAX_SPKI):
         _refuse("005", "a carried public key is a short base64 text", where=f"signatures/{number}/spki")
-    return _decode(spki, "signatures/{}/spki", number)
+    decoded = _decode(sig, "signatures/{}/sig", number)
+    return Signature(keyid, decoded, None if spki is None else _decode(spki, "signatures/{}/spki", number))
 
 
 def _key_of(keyring: KeySource, signature: Signature) -> PublicKey | None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
 from counterfoil import keys
-from counterfoil.choosing import moved_with
+from counterfoil.choosing import is_here, places_of, stands
 from counterfoil.citations import Cited
 from counterfoil.findings import Finding
 from counterfoil.stores import FolderStore
@@ -93,23 +93,31 @@ def copied(
 
 
 def absent(
-    store: FolderStore, heads: dict[str, keys.Head], names: list[str], *, partial: bool
+    store: FolderStore, heads: dict[str, keys.Head], outcomes: Mapping[str, Outcome], *, partial: bool
 ) -> Iterator[Finding]:
     """Logs that this machine remembers in this evidence and that are gone (CF-VERIFY-003).
 
-    ``heads`` are the remembered ones by origin, ``names`` the logs that are there; with ``partial`` (one run was asked
-    for) nothing is said, since not all logs were looked for.
+    ``heads`` are the remembered ones by origin, ``outcomes`` the logs that are there by name: what is remembered is an
+    identity's log, and another one by that name is not it. With ``partial`` (one run was asked for) nothing is said,
+    since not all logs were looked for.
     """
     if partial:
         return
-    moved = moved_with(store, heads)
+    here = {name: one.origin for name, one in outcomes.items()}
+    places = places_of(store, heads, here)
     for origin, head in sorted(heads.items()):
         name = origin.rpartition("/")[2]
-        if name not in names and (head.evidence in store.names or head in moved):
-            entries = "1 entry" if head.size == 1 else f"{head.size} entries"
-            yield Finding(
-                "CF-VERIFY-003",
-                name,
-                f"a log that was written here ({entries}) is gone",
-                f"restore it from a copy; if you deleted it on purpose: counterfoil keys forget {name}",
-            )
+        if is_here(head, here):
+            continue
+        if head.evidence in store.names:
+            if name in here and here[name] not in heads:
+                continue  # said of the log that stands there (CF-VERIFY-053)
+        elif head.evidence not in places or stands(head):
+            continue
+        entries = "1 entry" if head.size == 1 else f"{head.size} entries"
+        yield Finding(
+            "CF-VERIFY-003",
+            name,
+            f"a log that was written here ({entries}) is gone",
+            f"restore it from a copy; if you deleted it on purpose: counterfoil keys forget {name}",
+        )

@@ -51,7 +51,10 @@ def seal(
     handoff accepted last in this context (thread or task); what runs here comes in by itself. ``lifetime`` is in
     milliseconds. ``authority`` says what the receiver may do, which is never more than this sender was given;
     ``taint`` is added to that of the parents. ``cosigners`` sign too, where a policy asks for more than one key.
-    Raises HandoffError.
+
+    Raises:
+        HandoffError: CF-HANDOFF-001 to 005: an argument cannot be used, or something is not on disk; CF-HANDOFF-006:
+            the authority is not this sender's to give; CF-HANDOFF-007: its own policy denies it. And those of ``open``.
     """
     if _is_no(str, to) or not to:
         raise HandoffError("a handoff names its receiver", code="CF-HANDOFF-001", hint="pass to=...")
@@ -126,7 +129,7 @@ def seal(
     if authority is not None and authority.under is not None:
         if not log.place(writer, reversed(authority.under.chain)):
             raise not_durable(writer.error)
-    writer.statement(envelope)
+    writer.entry(envelope.to_bytes())
     if not writer.flush():
         raise not_durable(writer.error)
     log.standing.add(statement, writer.origin)
@@ -170,7 +173,7 @@ def accept(
     grants: Iterable[Sent] = (),
     policy: str | os.PathLike[str] | bytes | trust.Policy | None = None,
 ) -> Accepted:
-    """Verify a handoff before acting on it; raises HandoffRefusedError, and the refusal is in the log.
+    """Verify a handoff before acting on it; raises HandoffRefusedError (CF-HANDOFF-010 and up), told in the log too.
 
     Checked, in this order: form, signature by a pinned key, statement, policy, audience, time, heads, authority,
     taint, payload, plugins, replay. ``grants`` are the envelopes that came along, from which the handoff's authority
@@ -248,7 +251,7 @@ def accept(
         if not fresh:
             refuse("CF-HANDOFF-018", "this handoff was used before", "ask the sender to seal it again")
         coming.checks.append("replay")
-        if log.place(writer, reversed(coming.chain)) and writer.statement(coming.envelope):
+        if log.place(writer, reversed(coming.chain)) and writer.entry(coming.envelope.to_bytes()):
             answer = receipt(
                 log,
                 statement.digest,

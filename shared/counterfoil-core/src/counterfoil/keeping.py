@@ -62,7 +62,7 @@ def take_receipt(log: OpenLog, answer: Sent) -> statements.Receipt:
             )
         coming.heads(found)
         chain = [] if standing.placed(found.handoff, writer.origin) else standing.chain(found.handoff)
-        if not log.place(writer, reversed(chain)) or not writer.statement(coming.envelope):
+        if not log.place(writer, reversed(chain)) or not writer.entry(coming.envelope.to_bytes()):
             raise not_durable(writer.error)
         standing.add(statement, writer.origin)
     if not writer.flush():

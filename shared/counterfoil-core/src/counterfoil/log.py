@@ -200,7 +200,7 @@ def covered(store: FolderStore, log: str) -> int:
 
 
 def read_blob(store: FolderStore, log: str, place: tuple[int, int, int, int]) -> bytes:
-    """Read one blob again from where a scan saw it; raises LogError when it is no longer there."""
+    """Read one blob again from where a scan saw it; raises LogError (CF-LOG-019) when it is no longer there."""
     number, stream, start, position = place
     where = store.segment_name(log, number)
     with store.open_segment(log, number) as file:

@@ -19,6 +19,7 @@ __all__ = [
     "REFERENCE",
     "TEXT",
     "Groups",
+    "Known",
     "Mould",
     "Moulds",
     "NoMould",
@@ -151,6 +152,19 @@ class Moulds(Generic[M]):
             return
         if mould.fullmatch(text) is not None:
             self._known.setdefault(text.count(b'"'), []).append(mould)
+
+
+class Known:
+    """Moulds of every kind that one verification makes: few in all, however many logs there are."""
+
+    __slots__ = ("_all",)
+
+    def __init__(self) -> None:
+        self._all: dict[Any, Moulds[Any]] = {}
+
+    def of(self, make: Callable[[Any, bytes], M]) -> Moulds[M]:
+        """The moulds of one kind."""
+        return self._all.setdefault(make, Moulds(make))
 
 
 def hex64(value: object) -> bytes:

@@ -1,5 +1,5 @@
 """Which handoffs this identity accepted already, so that none is acted on twice: by any process, before or after a
-restart.
+restart; and what all logs tell of heads, which is read on the way.
 
 Receipts in the evidence tell it for good; what other processes append is read each time. Until one is on disk a file in
 the Counterfoil home does, made in one step; it goes once nobody, by whatever policy, accepts the handoff any more.
@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
-import time
 from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
@@ -18,12 +17,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
-from counterfoil import _home, segments, statements
+from counterfoil import _folders, _home, segments, statements
 from counterfoil.dsse import Envelope
 from counterfoil.errors import CounterfoilError
 from counterfoil.keys import PublicKey
 from counterfoil.policy_form import MAX_SKEW
 from counterfoil.stores import FolderStore
+from counterfoil.told import Told
 
 if TYPE_CHECKING:
     from counterfoil.recorder import Recorder
@@ -43,6 +43,7 @@ class Nonces:
 
     def _fresh(self) -> None:
         self._receipts: _Receipts | None = None
+        self._told = Told(self._recorder)
         self._taken: set[str] = set()
         self._lock = threading.Lock()
         self._pid = os.getpid()
@@ -52,18 +53,37 @@ class Nonces:
 
         Raises KeyringError when the home, or StoreError when the evidence, cannot tell.
         """
-        if self._pid != os.getpid():
-            self._fresh()  # a forked child: another thread of the parent may have held the lock
+        self._forked()
         name = f"{sender}:{nonce}"
         with self._lock:
-            if self._receipts is None:
-                self._receipts = _Receipts(self._recorder)
-                _sweep()
-            self._receipts.read()
-            if name in self._taken or name in self._receipts.nonces or not _mark(name, expires):
+            receipts = self._read()
+            if name in self._taken or name in receipts.nonces or not _mark(name, expires):
                 return False
             self._taken.add(name)
             return True
+
+    @property
+    def told(self) -> Told:
+        """The heads that the logs of this evidence tell, as far as they were read."""
+        self._forked()
+        return self._told
+
+    def catch_up(self) -> None:
+        """Read what came since anything was read last; raises StoreError when the evidence cannot be read."""
+        self._forked()
+        with self._lock:
+            self._read()
+
+    def _forked(self) -> None:
+        if self._pid != os.getpid():
+            self._fresh()  # a forked child: another thread of the parent may have held the lock
+
+    def _read(self) -> _Receipts:
+        if self._receipts is None:
+            self._receipts = _Receipts(self._recorder, self._told)
+            _folders.remove_older(_home.home() / "nonces", _GRACE)
+        self._receipts.read()
+        return self._receipts
 
     def twice(self, handoff: str) -> bool:
         """Whether another log of this evidence, whoever wrote it meanwhile, has a receipt for this handoff as well.
@@ -88,12 +108,13 @@ class Nonces:
 class _Receipts:
     """What this identity accepted by the receipts in one evidence; reads only what came since it read last."""
 
-    def __init__(self, recorder: Recorder) -> None:
+    def __init__(self, recorder: Recorder, told: Told) -> None:
         self.nonces: set[str] = set()
         """``sender:nonce`` of accepted handoffs."""
         self.elsewhere: set[str] = set()
         """Handoffs accepted in logs that another process writes, or wrote."""
         self._recorder = recorder
+        self._told = told
         self._places: dict[str, _Place] = {}
         self._senders: dict[str, str] = {}
         self._waiting: dict[str, set[str]] = {}
@@ -114,7 +135,9 @@ class _Receipts:
 
     def _log(self, store: FolderStore, name: str, ring: dict[str, PublicKey], *, elsewhere: bool) -> None:
         place = self._places.setdefault(name, _Place())
-        while place.read_on(store, name, lambda body: self._entry(body, ring, elsewhere)):
+        take: Callable[[Any], None] = lambda body: self._entry(body, ring, elsewhere)  # noqa: E731
+        note: Callable[[bytes], None] = lambda text: self._told.checkpoint(name, text)  # noqa: E731
+        while place.read_on(store, name, take, note):
             pass
 
     def _entry(self, body: Any, ring: dict[str, PublicKey], elsewhere: bool) -> None:
@@ -122,6 +145,7 @@ class _Receipts:
             envelope = Envelope.parse(body)
             statement = statements.parse(envelope.payload)
             said = statement.predicate
+            self._told.statement(statement, envelope)
             if isinstance(said, statements.Handoff):
                 # Believed only with a receipt of ours.
                 if said.proof == "countersigned":
@@ -150,7 +174,9 @@ class _Place:
     def __init__(self) -> None:
         self.segment = self.done = self.stream = 0
 
-    def read_on(self, store: FolderStore, log: str, take: Callable[[Any], None]) -> bool:
+    def read_on(
+        self, store: FolderStore, log: str, take: Callable[[Any], None], note: Callable[[bytes], None]
+    ) -> bool:
         """Read what a segment gained; True when another one follows, which is the next to be read."""
         follows = store.is_segment(
             log, self.segment + 1
@@ -160,13 +186,15 @@ class _Place:
             if size < self.done:
                 self.done = self.stream = 0
             if size != self.done:
-                self._segment(store, log, take)
+                self._segment(store, log, take, note)
         if follows:
             self.segment += 1
             self.done = self.stream = 0
         return follows
 
-    def _segment(self, store: FolderStore, log: str, take: Callable[[Any], None]) -> None:
+    def _segment(
+        self, store: FolderStore, log: str, take: Callable[[Any], None], note: Callable[[bytes], None]
+    ) -> None:
         where = store.segment_name(log, self.segment)
         done = self.done
         with store.open_segment(log, self.segment) as file, contextlib.suppress(segments.TornChunk):
@@ -177,7 +205,9 @@ class _Place:
                     continue
                 with contextlib.suppress(CounterfoilError):
                     for item in segments.items(chunk, where=where):
-                        if item.kind == segments.ENTRY and item.data.startswith(_ENVELOPE):
+                        if item.kind == segments.NOTE:
+                            note(item.data)
+                        elif item.kind == segments.ENTRY and item.data.startswith(_ENVELOPE):
                             body = _body(item.data)
                             if body is not None:
                                 take(body)
@@ -208,17 +238,6 @@ def _mark(name: str, expires: int) -> bool:
     finally:
         os.close(fd)
     return True
-
-
-def _sweep() -> None:
-    """Remove the files of handoffs that nobody accepts any more, because they expired."""
-    before = time.time() - _GRACE
-    with contextlib.suppress(OSError), os.scandir(_home.home() / "nonces") as entries:
-        for entry in entries:
-            # A folder in there, or what another process removed first, keeps none of the others.
-            with contextlib.suppress(OSError):
-                if entry.stat(follow_symlinks=False).st_mtime < before:
-                    os.unlink(entry.path)
 
 
 def _file(name: str) -> Path:

@@ -23,6 +23,7 @@ from counterfoil._ed25519 import PublicKey, SigningKey
 from counterfoil.errors import NoteError
 
 __all__ = [
+    "MAX_NOTE",
     "Checkpoint",
     "Note",
     "NoteSignature",

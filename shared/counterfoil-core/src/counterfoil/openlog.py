@@ -140,7 +140,7 @@ class OpenLog:
         """Append the handoffs that do not stand in this writer's log yet, the first one first; False on failure."""
         for envelope in chain:
             if not self.standing.placed(envelope.digest, writer.origin):
-                if not writer.statement(envelope):
+                if not writer.entry(envelope.to_bytes()):
                     return False
                 self.standing.add(statements.parse(envelope.payload), writer.origin)
         return True
@@ -243,7 +243,8 @@ def open(
     actor: str | None = None,
     policy: str | os.PathLike[str] | bytes | trust.Policy | None = None,
 ) -> OpenLog:
-    """Open evidence for writing; raises StoreError, KeyringError or LogError when that cannot be done.
+    """Open evidence for writing; raises StoreError, KeyringError or LogError when that cannot be done, ConfigError
+    (CF-CONFIG-004) for an actor without a name.
 
     Default evidence: ``$COUNTERFOIL``, then ``counterfoil-evidence/``. ``policy`` (file, its bytes, or object; default:
     the setting) is gone by instead of the pinned keys; raises TrustError when this machine does not believe it.

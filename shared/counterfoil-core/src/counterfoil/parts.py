@@ -26,6 +26,7 @@ from counterfoil.entries import OWN, BlobSeen, Entry, Event
 from counterfoil.errors import CounterfoilError
 from counterfoil.findings import MOST, Verdict
 from counterfoil.log import LogScan, State, Step
+from counterfoil.moulds import Known
 from counterfoil.opening import Opened, opened
 from counterfoil.record_checks import RecordCheck, Ties
 from counterfoil.stored import Stored
@@ -45,6 +46,10 @@ _LOOK: Final = 1 << 20
 
 _ASKED: Final = 1 << 16
 """Questions about what stands before a segment that are kept for whoever knows it."""
+
+
+_KNOWN: Final = Known()
+"""What the parts that this process checks have in common."""
 
 
 class Task(NamedTuple):
@@ -112,7 +117,7 @@ def _check(task: Task, told: Callable[[int], None] | None) -> Part | None:
         return None
     start = (scan.index, scan.prev, scan.tree.size, scan.tree.peaks())
     before = Before()
-    stored = Stored(store, task.log, before=before)
+    stored = Stored(store, task.log, before=before, known=_KNOWN)
     items: list[tuple[int, int, Said | Event | Signed]] = []
     more: dict[Verdict, int] = {}
     rows, known = stored.rows, stored.known_rows
@@ -136,7 +141,7 @@ def _check(task: Task, told: Callable[[int], None] | None) -> Part | None:
                 raise NotAlone  # in order it is known at once which of so many are findings, and few of them are kept
             items.append((len(rows), len(known), Said(code, at, message, "broken", True, digest)))
 
-    check = RecordCheck(stored, say, ask, before=before)
+    check = RecordCheck(stored, say, ask, before=before, known=_KNOWN)
     signatures = _Signatures(task.keys)
 
     def sealed(body: bytes) -> bool:

@@ -17,7 +17,7 @@ from counterfoil import _home, _locks, canonical, statements
 from counterfoil.dsse import Envelope
 from counterfoil.errors import CounterfoilError, KeyringError
 
-__all__ = ["PeerHead", "Peers", "contradiction"]
+__all__ = ["TWO", "PeerHead", "Peers", "contradiction"]
 
 KEPT: Final = 1024
 TOLD: Final = 4
@@ -25,6 +25,7 @@ TOLD: Final = 4
 _VERSION: Final = 0
 _MAX_BYTES: Final = 128 * 1024
 _FILE: Final = re.compile(r"[0-9a-f]{32}\.json")
+TWO: Final = "the sender keeps two histories of its log"
 _MEMBERS: Final = {"actor", "issued", "origin", "root", "size", "statement", "version"}
 
 
@@ -38,6 +39,11 @@ class PeerHead:
     actor: str
     issued: int
     statement: Envelope
+
+    @property
+    def head(self) -> statements.Head:
+        """The head alone."""
+        return statements.Head(origin=self.origin, root=self.root, size=self.size)
 
     @classmethod
     def of(cls, predicate: statements.Handoff | statements.Receipt, envelope: Envelope) -> PeerHead | None:
@@ -53,7 +59,7 @@ def contradiction(told: PeerHead, kept: PeerHead | None) -> str | None:
     if kept is None:
         return None
     if told.size == kept.size and told.root != kept.root:
-        return "the sender keeps two histories of its log"
+        return TWO
     if told.size < kept.size and told.issued > kept.issued:
         return "the sender's log is shorter than it was"
     return None

@@ -5,8 +5,6 @@ Source: ``shared/spec/trust.md``, Policy.
 
 from __future__ import annotations
 
-import base64
-import binascii
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field, StringConstraints
@@ -21,10 +19,12 @@ from counterfoil.predicates import Depth, Ext, Hex64, PlainDigest, Strict, Text,
 __all__ = [
     "KIND",
     "MAX_ENVELOPE",
+    "MAX_SKEW",
     "Agent",
     "Content",
     "Edge",
     "Key",
+    "Limits",
     "build",
     "content_of",
     "no_policy",
@@ -199,13 +199,7 @@ def public_of(key: Key) -> PublicKey:
 
     Raises KeyringError: CF-KEYS-030: it is none; CF-KEYS-031: one for which everything is signed.
     """
-    try:
-        der = base64.b64decode(key.spki, validate=True)
-    except (binascii.Error, ValueError):
-        der = b""
-    if base64.b64encode(der).decode() != key.spki:
-        der = b""
-    return PublicKey.from_spki(der)
+    return PublicKey.from_text(key.spki)
 
 
 def _ordered(listed: list[str], where: str) -> None:

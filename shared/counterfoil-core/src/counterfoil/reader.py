@@ -24,12 +24,12 @@ from counterfoil.digest import (
     sha256_hex,
 )
 from counterfoil.dsse import Envelope
-from counterfoil.errors import CanonicalError, CounterfoilError, LogError, StoreError
+from counterfoil.errors import CanonicalError, CounterfoilError, LogError
 from counterfoil.graph import Graph
 from counterfoil.log import Entry, LogScan
-from counterfoil.stores import FolderStore
+from counterfoil.stores import FolderStore, check_exists
 from counterfoil.values import fresh_stack
-from counterfoil.views import CallView, RunView, join, run_of
+from counterfoil.views import CallView, Runs, RunView, join, of_run
 
 __all__ = ["CallView", "Reader", "RunView", "read"]
 
@@ -99,9 +99,9 @@ class Reader:
     def runs(self) -> list[RunView]:
         """Runs in the order they started, with the repeatable bytes of their entries."""
         found: dict[str, RunView] = {}
-        calls: dict[str, CallView] = {}
+        calls, told = dict[str, CallView](), Runs()
         for entry in self.entries():
-            run_id, content = run_of(entry)
+            run_id, content = told.of(entry)
             if run_id is None:
                 continue
             run = found.setdefault(run_id, RunView(run_id, entry.log, entry.index))
@@ -116,7 +116,8 @@ class Reader:
 
     def graph(self, *, run: str | None = None) -> Graph:
         """The graph of activations, calls and handoffs; of one run when ``run`` is given."""
-        return Graph(self.calls(), list(self.statements()), blob=self.blob, run=run)
+        signed = self.statements() if run is None else of_run(self.entries(), run)
+        return Graph(self.calls(), list(signed), blob=self.blob, run=run)
 
     def handoffs(self, *, hops: bool = False, run: str | None = None) -> list[dict[str, Any]]:
         """Handoffs between agents; with ``hops`` every statement's edges (see ``counterfoil handoffs --json``)."""
@@ -125,7 +126,7 @@ class Reader:
     # -- blobs --------------------------------------------------------------------------------------------------------
 
     def blob(self, sha256: str) -> bytes:
-        """Stored bytes by their SHA-256; raises LogError (CF-LOG-040) when this evidence does not hold them."""
+        """Stored bytes by their SHA-256; raises LogError: CF-LOG-040: not here; CF-LOG-041: other bytes."""
         found = self._index().get(sha256)
         if found is None and self.store.size() != self._indexed:  # somebody records at the same time
             self._places = None
@@ -339,11 +340,5 @@ def _too_deep() -> Any:
 def read(evidence: str | os.PathLike[str] | FolderStore) -> Reader:
     """Open evidence, or a bundle, for reading; raises StoreError (CF-STORE-002) when there is none."""
     store = evidence if isinstance(evidence, FolderStore) else open_place(evidence)
-    if not store.exists():
-        raise StoreError(
-            "there is no evidence here",
-            code="CF-STORE-002",
-            where=str(store.root),
-            hint="name the folder a run wrote, or set COUNTERFOIL",
-        )
+    check_exists(store)
     return Reader(store)

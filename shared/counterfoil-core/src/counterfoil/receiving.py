@@ -14,7 +14,7 @@ from counterfoil.authority import Grant, why_not
 from counterfoil.dsse import Envelope
 from counterfoil.errors import CounterfoilError, HandoffError, HandoffRefusedError
 from counterfoil.openlog import OpenLog
-from counterfoil.peers import PeerHead, contradiction
+from counterfoil.peers import TWO, PeerHead, contradiction
 from counterfoil.trust import SKEW, Policy
 from counterfoil.trust_checks import judge
 from counterfoil.writer import Writer
@@ -26,6 +26,7 @@ Sent = Envelope | bytes | str | dict[str, Any]
 
 MAX_GRANTS: Final = 65
 """Longer chains cannot be: every link may be handed on less far than the one before."""
+_COMPARE: Final = "compare both logs: one of them was cut or rewritten"
 _DENIED: Final = {"CF-TRUST-055": "CF-HANDOFF-022", "CF-TRUST-056": "CF-HANDOFF-021"}
 
 
@@ -112,7 +113,6 @@ class Receiving:
     def heads(self, predicate: statements.Handoff | statements.Receipt) -> None:
         """Whether what is said of logs fits what is known of them; the sender's word about its own is remembered."""
         told = PeerHead.of(predicate, self.envelope)
-        hint = "compare both logs: one of them was cut or rewritten"
         if told is not None:
             if not told.origin.startswith(f"{predicate.sender.key}/"):
                 self.refuse(
@@ -120,24 +120,42 @@ class Receiving:
                     "the sender tells another's head as its own",
                     "do not trust this message",
                 )
-            try:
-                kept = self.log.peers.kept(told.origin)
-                why = contradiction(told, kept)
-                if why is None:
-                    self.log.peers.learn(told)
-                elif kept is not None and told.size == kept.size:
-                    self.log.peers.keep_fork(kept, told)
-            except CounterfoilError as exc:
-                why, hint = f"nobody can tell ({exc.code}): {exc.message}", exc.hint or hint
+            why, hint = self._settle(told)
             if why is not None:
                 self.refuse("CF-HANDOFF-024", why, hint)
         for head in predicate.seen or ():
             if self.log.standing.had(head) is False:
                 self.refuse(
-                    "CF-HANDOFF-024", "the sender was told a checkpoint that is not in this log", hint
+                    "CF-HANDOFF-024", "the sender was told a checkpoint that is not in this log", _COMPARE
                 )
         if told is not None or predicate.seen:
             self.checks.append("head")
+
+    def _settle(self, told: PeerHead) -> tuple[str | None, str]:
+        """Why a head cannot be true, and what to do; it is remembered where it can.
+
+        It has to fit what the home keeps, which may have let go, and all that stands in this evidence, or is about to.
+        """
+        try:
+            index = self.log.nonces.told
+            with index.settling:
+                kept = self.log.peers.kept(told.origin)
+                why, first = contradiction(told, kept), kept
+                if why is None and index.remembered(told.origin, told.size) != told.root:
+                    self.log.nonces.catch_up()
+                    root = index.root(told.origin, told.size)
+                    if root is None and self.log.standing.had(told.head) is False:
+                        return "it names a checkpoint of a log of this evidence that it never had", _COMPARE
+                    if root not in (None, told.root) or not index.take(told):
+                        why, first = TWO, index.against(told)
+                if why is None:
+                    self.log.peers.learn(told)
+                elif first is not None and first.size == told.size:
+                    self.log.peers.keep_fork(first, told)
+        except (CounterfoilError, OSError) as exc:
+            code, message, hint = _of(exc)
+            return f"nobody can tell ({code}): {message}", hint or _COMPARE
+        return why, _COMPARE
 
     def authority(self, handoff: statements.Handoff, sent: Iterable[Sent], now: int) -> None:
         """Whether what the handoff allows was its sender's to give, up to whoever started it."""
@@ -171,19 +189,13 @@ class Receiving:
         """What a link says of logs fits what is known of them: it becomes a part of this log."""
         told = PeerHead.of(grant, envelope)
         why: str | None = None
+        hint = _COMPARE
         if told is not None and told.origin.startswith(f"{grant.sender.key}/"):
-            try:
-                why = contradiction(told, self.log.peers.kept(told.origin))
-                if why is None:
-                    self.log.peers.learn(told)
-            except CounterfoilError as exc:
-                why = f"nobody can tell ({exc.code}): {exc.message}"
-            if why is None and grant.own is not None and self.log.standing.had(grant.own) is False:
-                why = "a grant names a checkpoint of this evidence that it never had"
+            why, hint = self._settle(told)
         if why is None and any(self.log.standing.had(head) is False for head in grant.seen or ()):
             why = "a grant was told a checkpoint that is not in this log"
         if why is not None:
-            self.refuse("CF-HANDOFF-024", why, "compare both logs: one of them was cut or rewritten")
+            self.refuse("CF-HANDOFF-024", why, hint)
 
     def taint(self, handoff: statements.Handoff) -> None:
         """Whether the handoff has every taint of what it follows from, as far as that stands here."""
@@ -257,6 +269,12 @@ class Receiving:
         self.refuse("CF-HANDOFF-022", why, "ask the sender for what it may give, with all grants")
 
 
+def _of(exc: CounterfoilError | OSError) -> tuple[str, str, str | None]:
+    if isinstance(exc, CounterfoilError):
+        return exc.code, exc.message, exc.hint
+    return "CF-KEYS-008", exc.strerror or type(exc).__name__, None
+
+
 def _handoff(statement: statements.Statement) -> statements.Handoff:
     assert isinstance(statement.predicate, statements.Handoff)
     return statement.predicate
@@ -299,7 +317,7 @@ def receipt(
     subject = {"digest": {"sha256": handoff}, "name": "handoff"}
     payload = statements.build(statements.RECEIPT, subject, predicate)
     envelope = Envelope.sign(payload, writer.identity, carry_key=status == "accepted")
-    return envelope if writer.statement(envelope) else None
+    return envelope if writer.entry(envelope.to_bytes()) else None
 
 
 def program() -> str:

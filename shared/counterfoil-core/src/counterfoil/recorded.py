@@ -23,7 +23,7 @@ __all__ = ["RecordedMould", "mould_of"]
 
 @dataclass(frozen=True, slots=True)
 class RecordedMould:
-    """Handoffs of one form: the groups of what is asked of each; ``own`` is root and size, 0 where there is none."""
+    """Handoffs of one form: the groups of what is asked of each; ``own`` are origin, root and size, where there are."""
 
     fullmatch: Callable[[bytes], re.Match[bytes] | None]
     payload: int
@@ -32,8 +32,7 @@ class RecordedMould:
     key: int
     actor: int
     parents: tuple[int, ...]
-    own: tuple[int, int]
-    origin: str
+    own: tuple[int, ...]
 
 
 _MEMBERS: Final = frozenset(
@@ -52,6 +51,7 @@ _PREDICATE: Final[dict[Path, bytes]] = {
 _PAYLOAD: Final[Path] = ("predicate", "content", "payload")
 _SUBJECT: Final[Path] = ("subject", 0, "digest", "counterfoil-v1")
 _GROUPED: Final[dict[Path, bytes]] = {
+    ("predicate", "own", "origin"): b'"(' + _NAME[1:-1] + b')"',
     ("predicate", "own", "size"): b"([1-9][0-9]{0,14}+)",
     ("predicate", "payload", "size"): b"(" + NATURAL + b")",
     ("predicate", "sender", "actor"): b'"(' + _NAME[1:-1] + b')"',
@@ -89,7 +89,6 @@ def mould_of(value: Any, payload: bytes) -> RecordedMould:
         return _PREDICATE.get(path) or re.escape(canonical.dumps(one))
 
     pattern = spell(value, choose)
-    own = predicate.get("own")
     return RecordedMould(
         compiled(pattern),
         at[_PAYLOAD],
@@ -98,6 +97,5 @@ def mould_of(value: Any, payload: bytes) -> RecordedMould:
         at["predicate", "sender", "key"],
         at["predicate", "sender", "actor"],
         tuple(parents),
-        (0, 0) if own is None else (at["predicate", "own", "root"], at["predicate", "own", "size"]),
-        "" if own is None else own["origin"],
+        tuple(at["predicate", "own", name] for name in ("origin", "root", "size") if "own" in predicate),
     )

@@ -245,7 +245,7 @@ class Recorder(Intake):
                     predicate["nonce"] = secrets.token_hex(16)
                     envelope = self.signed(subject, predicate, content, cited, addressed, key)
                 self._issued[1].add(envelope.digest)
-                if not writer.statement(envelope):
+                if not writer.entry(envelope.to_bytes()):
                     return None
         except CounterfoilError as exc:
             _log.error("counterfoil: a handoff could not be recorded: %s", exc)

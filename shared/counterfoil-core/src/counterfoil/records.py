@@ -24,7 +24,6 @@ from counterfoil.errors import LogError
 __all__ = [
     "ACTIVATIONS",
     "MAX_RECORD",
-    "OPS",
     "VERSION",
     "actor_path",
     "actor_text",
@@ -46,31 +45,6 @@ MAX_ACTOR: Final = 1024
 MAX_ADDRESS: Final = 1024
 MAX_NAME: Final = 512
 _MAX_PART: Final = 256
-
-OPS: Final = frozenset(
-    {
-        "invoke_workflow",
-        "invoke_agent",
-        "step",
-        "without",
-        "chain",
-        "chat",
-        "text_completion",
-        "embeddings",
-        "execute_tool",
-        "retrieval",
-        "state_changed",
-        "decision",
-        "custom",
-        "session",
-        "segment",
-        "recovered",
-        "stored",
-        "loss",
-        "closed",
-    }
-)
-"""Operation names: OpenTelemetry GenAI where it has one; the last six are the log's own."""
 
 ACTIVATIONS: Final = frozenset({"invoke_agent", "step"})
 """Operations that are an activation of an actor: control edges join these only."""
@@ -147,7 +121,7 @@ def is_record(body: dict[str, Any]) -> bool:
 
 
 def parse_body(body: object, where: str) -> dict[str, Any]:
-    """Check the outer shape of an entry's body; raises LogError with a code when it is no known form."""
+    """Check the outer shape of an entry's body; raises LogError: CF-LOG-021: no known form; CF-LOG-022: a later one."""
     if type(body) is not dict:
         raise LogError("an entry's body is no object", code="CF-LOG-021", where=where)
     if "payload" in body:

@@ -26,10 +26,14 @@ __all__ = [
     "CHUNK_HEADER",
     "ENTRY",
     "FRAME",
+    "ITEM_HEADER",
     "MAX_CHUNK",
     "MAX_ITEMS",
     "NOTE",
     "NOTE_HEAD",
+    "RAW",
+    "ZSTD_FIRST",
+    "ZSTD_NEXT",
     "Chunk",
     "Compressor",
     "Item",
@@ -241,7 +245,8 @@ def _size(file: BinaryIO) -> int:
     return size
 
 
-_MAGIC: Final = b"\x28\xb5\x2f\xfd"
+_HEAD: Final = b"\x28\xb5\x2f\xfd\x00"
+"""How a frame begins: its magic, and a descriptor that says of nothing that it is there. The window follows."""
 _RLE: Final = 1
 _NO_BLOCK: Final = 3
 
@@ -253,11 +258,10 @@ def _whole_blocks(stored: bytes, *, first: bool) -> bool:
     """
     at, size = 0, len(stored)
     if first:
-        if stored[:4] != _MAGIC or size < 5:
+        # No checksum, content size or dictionary: decompressors differ in what they make of a wrong one.
+        if stored[:5] != _HEAD or size < 6:
             return False
-        flags = stored[4]
-        single = flags >> 5 & 1
-        at = 5 + (not single) + (0, 1, 2, 4)[flags & 3] + (single, 2, 4, 8)[flags >> 6]
+        at = 6
     while at + 3 <= size:
         word = stored[at] | stored[at + 1] << 8 | stored[at + 2] << 16
         kind = word >> 1 & 3

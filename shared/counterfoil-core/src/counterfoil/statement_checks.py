@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 import itertools
 from collections.abc import Callable, Iterator
 from hashlib import sha256
@@ -13,10 +11,9 @@ from counterfoil import keys, statements
 from counterfoil.digest import Reference
 from counterfoil.dsse import PAYLOAD_TYPE, Envelope, pae
 from counterfoil.errors import CounterfoilError
-from counterfoil.lists import ParentLists
 from counterfoil.log import Entry
-from counterfoil.moulds import Moulds
 from counterfoil.opening import Opened, opened
+from counterfoil.parent_lists import ParentLists
 from counterfoil.recorded import mould_of
 from counterfoil.shapes import Part
 from counterfoil.stored import HANDOFF, STATEMENT, Stored
@@ -57,7 +54,7 @@ class StatementCheck:
         self._lists = ParentLists(stored, self._lineage)
         self._payloads: dict[str, tuple[Reference, bool]] = {}
         self._begun = False
-        self._moulds = Moulds(mould_of)
+        self._moulds = shared.known.of(mould_of)
 
     @property
     def is_blind(self) -> bool:
@@ -95,11 +92,11 @@ class StatementCheck:
         bound = self._bound.get(envelope.keyid.decode())
         if bound is None or found[mould.key] != envelope.keyid or found[mould.actor].decode() != bound[0]:
             return False
-        stored, (root, size) = self._stored, mould.own
-        if root and (
-            mould.origin != self.origin or self._checkpoints.get(int(found[size])) != found[root].decode()
-        ):
-            return False
+        stored = self._stored
+        if mould.own:
+            origin, root, size = (one.decode() for one in found.group(*mould.own))
+            if origin != self.origin or self._checkpoints.get(int(size)) != root:
+                return False
         payload = Part(bytes.fromhex(found[mould.payload].decode()), int(found[mould.size]), mould.need)
         if not stored.has(payload):
             return False
@@ -149,7 +146,7 @@ class StatementCheck:
             if predicate.sender.key not in signers:
                 return
             if predicate.own is not None or predicate.seen:
-                self._shared.heads.note(self.origin.rpartition("/")[2], self.origin, predicate)
+                self._shared.heads.note(at.partition(" ")[0], self.origin, predicate)
         found: Iterator[Said] = iter(())
         if isinstance(predicate, statements.Handoff):
             key = None if self.identity is None else self.identity.keyid
@@ -209,8 +206,8 @@ class StatementCheck:
         if self.is_blind:
             return
         try:
-            public = keys.PublicKey.from_spki(base64.b64decode(binding.spki, validate=True))
-        except (CounterfoilError, binascii.Error, ValueError):
+            public = keys.PublicKey.from_text(binding.spki)
+        except CounterfoilError:
             self._say("CF-VERIFY-043", at, "a binding names no usable key")
             return
         if self.identity is None or self.identity.keyid not in signers or binding.origin != self.origin:

@@ -102,7 +102,7 @@ class Statement:
 def build(
     kind: str, subject: dict[str, Any], predicate: dict[str, Any], *, limit: int = MAX_STATEMENT
 ) -> bytes:
-    """Payload bytes of a statement; raises StatementError when it would be longer than 8 KiB (``limit`` bytes)."""
+    """Payload bytes of a statement; raises StatementError (CF-STMT-001) when longer than 8 KiB (``limit`` bytes)."""
     payload = canonical.dumps(
         {"_type": TYPE, "predicate": predicate, "predicateType": kind, "subject": [subject]}
     )

@@ -12,7 +12,7 @@ from counterfoil.citations import MAX_NOTE, Told, told_by
 from counterfoil.digest import INLINE, Reference
 from counterfoil.errors import CounterfoilError
 from counterfoil.log import BlobSeen, read_blob
-from counterfoil.moulds import Moulds
+from counterfoil.moulds import Known
 from counterfoil.packed import ROW, Digests, Passed
 from counterfoil.shapes import ANY, CITED, FOLD, TEXT, VALUE, Part, is_text, need_of, parts_of, shape_of
 from counterfoil.stores import FolderStore
@@ -51,7 +51,14 @@ class Stored:
     only a part of the log passes by: what is not in it is believed to stand before it, and noted there.
     """
 
-    def __init__(self, store: FolderStore | None, name: str, *, before: Before | None = None) -> None:
+    def __init__(
+        self,
+        store: FolderStore | None,
+        name: str,
+        *,
+        before: Before | None = None,
+        known: Known | None = None,
+    ) -> None:
         self.blobs = Digests()
         self.citable: dict[bytes, tuple[int, int, int, int]] = {}
         self.noted: dict[bytes, bytes | Told] = {}
@@ -63,7 +70,7 @@ class Stored:
         self._statements = Digests()
         self._passed = Passed()
         self.lately: set[bytes] = set()
-        self._moulds = Moulds(value_mould)
+        self._moulds = (known or Known()).of(value_mould)
         self._hollow: dict[tuple[bytes, bool], list[int]] = {}
         self._absent: dict[bytes, list[tuple[tuple[bytes, bool], Part]]] = {}
         self._unfilled: dict[tuple[bytes, bool], list[tuple[tuple[bytes, bool], Part]]] = {}

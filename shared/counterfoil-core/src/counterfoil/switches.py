@@ -6,7 +6,7 @@ import os
 import re
 from typing import Final
 
-__all__ = ["DEFAULT_EVIDENCE", "LAUNCH", "OFF", "ON", "evidence", "launch"]
+__all__ = ["DEFAULT_EVIDENCE", "LAUNCH", "OFF", "ON", "absolute", "evidence", "launch"]
 
 DEFAULT_EVIDENCE: Final = "counterfoil-evidence"
 OFF: Final = frozenset({"", "0", "false", "off", "no"})

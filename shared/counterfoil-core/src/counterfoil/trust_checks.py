@@ -13,6 +13,7 @@ from counterfoil import statements
 from counterfoil.authority import Grant, why_not
 from counterfoil.dsse import Check
 from counterfoil.findings import Finding, Verdict
+from counterfoil.moulds import Known
 from counterfoil.trust import Judged, Policy
 
 __all__ = ["Acceptances", "Heads", "Lineage", "Said", "Shared", "judge"]
@@ -34,6 +35,7 @@ class Shared:
     policy: Policy | None = None
     check: Check | None = None
     acceptances: Acceptances = field(default_factory=lambda: Acceptances())
+    known: Known = field(default_factory=Known)
 
 
 class Lineage:

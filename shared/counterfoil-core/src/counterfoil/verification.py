@@ -29,7 +29,7 @@ from counterfoil.stores import FolderStore
 from counterfoil.tlog.continuing import Continuation, continues, parse_checkpoint
 from counterfoil.trust import Policy
 from counterfoil.trust_checks import Heads, Shared
-from counterfoil.views import run_of
+from counterfoil.views import Runs
 
 __all__ = ["EXIT_CODES", "Examined", "Finding", "Judging", "Verdict", "Verification", "settled", "verify"]
 
@@ -170,7 +170,7 @@ def examine(
         found.extend(evidence_checks.cited(one, outcomes, partial=run is not None))
     found.extend(shared.heads.findings({one.origin: one.checkpoints for one in outcomes.values()}))
     found.extend(shared.acceptances.findings())
-    found.extend(evidence_checks.absent(store, heads, names, partial=run is not None))
+    found.extend(evidence_checks.absent(store, heads, outcomes, partial=run is not None))
     found.extend(evidence_checks.copied(store, heads, outcomes))
     for note in kept:
         went = continues(store, checks, note)
@@ -229,10 +229,10 @@ def _judged(
 
 def _in_scope(store: FolderStore, name: str, heads: dict[str, keys.Head], run: str) -> bool:
     """Whether a log holds a run, or could: one that cannot be read to its end may hold any run behind it."""
-    scan = LogScan(store, name)
+    scan, told = LogScan(store, name), Runs()
     for event in scan.events():
         if isinstance(event, Entry):
-            if run_of(event)[0] == run:
+            if told.of(event)[0] == run:
                 return True
         elif isinstance(event, Problem) and not event.torn:
             return True

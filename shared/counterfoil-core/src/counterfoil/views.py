@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from counterfoil import records, statements, tree
@@ -10,7 +11,7 @@ from counterfoil.dsse import Envelope
 from counterfoil.errors import CounterfoilError
 from counterfoil.log import Entry
 
-__all__ = ["CallView", "RunView", "join", "run_of"]
+__all__ = ["CallView", "RunView", "Runs", "belongs", "join", "of_run"]
 
 
 @dataclass(slots=True)
@@ -108,18 +109,59 @@ def join(found: dict[str, CallView], entry: Entry) -> CallView | None:
     return found.get(id)
 
 
-def run_of(entry: Entry) -> tuple[str | None, object]:
-    """(run, repeatable part) of an entry; None for entries outside every run."""
-    if records.is_record(entry.body):
-        run = entry.body["context"].get("run")
-        return (run if isinstance(run, str) else None), entry.body["content"]
-    try:
-        predicate = statements.parse(Envelope.parse(entry.body).payload).predicate
-    except CounterfoilError:
-        return None, None
-    if isinstance(predicate, statements.Handoff) and predicate.run is not None:
+def belongs(predicate: statements.Handoff | statements.Receipt, origin: str) -> bool:
+    """Whether what a statement says of runs counts in the log of that origin.
+
+    What others signed, or what was signed into another log, stands here as it came: its sender could name any run.
+    """
+    if isinstance(predicate, statements.Handoff) and predicate.proof == "recorded":
+        return True
+    own = predicate.own
+    return predicate.sender.key == origin.partition("/")[0] and (own is None or own.origin == origin)
+
+
+class Runs:
+    """Tells the run of each entry; the entries of a log have to pass by in order, from its first."""
+
+    __slots__ = ("_origins",)
+
+    def __init__(self) -> None:
+        self._origins: dict[str, str] = {}
+
+    def of(self, entry: Entry) -> tuple[str | None, object]:
+        """(run, repeatable part) of an entry; None for entries outside every run of this evidence."""
+        if records.is_record(entry.body):
+            context = entry.body["context"]
+            if entry.op == "session":
+                self._origins[entry.log] = str(context.get("origin"))
+            run = context.get("run")
+            return (run if isinstance(run, str) else None), entry.body["content"]
+        statement = _statement(entry)
+        if statement is None or isinstance(statement.predicate, statements.Binding):
+            return None, None
+        predicate = statement.predicate
+        if predicate.run is None or not belongs(predicate, self._origins.get(entry.log, "")):
+            return None, None
+        if isinstance(predicate, statements.Receipt):
+            return predicate.run, None
         return predicate.run, predicate.content.model_dump(by_alias=True, exclude_none=True)
-    return None, None
+
+
+def of_run(entries: Iterable[Entry], run: str) -> Iterator[tuple[Entry, statements.Statement]]:
+    """The handoffs of a run, and all receipts: they tell of handoffs from wherever they stand."""
+    told = Runs()
+    for entry in entries:
+        found = told.of(entry)[0]
+        statement = None if records.is_record(entry.body) else _statement(entry)
+        if statement is not None and (found == run or isinstance(statement.predicate, statements.Receipt)):
+            yield entry, statement
+
+
+def _statement(entry: Entry) -> statements.Statement | None:
+    try:
+        return statements.parse(Envelope.parse(entry.body).payload)
+    except CounterfoilError:
+        return None
 
 
 def _reference(value: object) -> Reference | None:

@@ -14,7 +14,7 @@ import os
 import queue
 import threading
 import time
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from counterfoil import appending, keys, records, segments
 from counterfoil.appending import BLOB, ENTRY, Appender, Opening, Sealed
@@ -22,12 +22,9 @@ from counterfoil.bells import Bell, Waiter
 from counterfoil.choosing import unlock
 from counterfoil.entries import MAX_ENTRY
 from counterfoil.errors import LogError
-from counterfoil.packed import Passed
 from counterfoil.packing import Item, entries_in, size_of
+from counterfoil.stated import Stated
 from counterfoil.stores import FolderStore
-
-if TYPE_CHECKING:
-    from counterfoil.dsse import Envelope
 
 __all__ = ["Sealed", "Writer"]
 
@@ -62,9 +59,9 @@ class Writer(Appender):
     ) -> None:
         super().__init__(store, identity, opening=opening, sealed=sealed)
         self.lost = 0
+        self.stated = Stated(store, self.log)
         self._queue: queue.SimpleQueue[Item] = queue.SimpleQueue()
         self._queued: set[str] = set()
-        self._statements = Passed()
         self._urgent = Bell()
         self._waiters: list[Waiter] = []
         self._taken = 0
@@ -98,20 +95,10 @@ class Writer(Appender):
 
     def entry(self, body: bytes) -> bool:
         """Queue the RFC 8785 bytes of a record or envelope. False when it cannot be kept: then the log tells a loss."""
-        return self._put((ENTRY, body), len(body), fits=len(body) <= MAX_BODY)
-
-    def statement(self, envelope: Envelope) -> bool:
-        """Queue an envelope as ``entry`` does; records queued later may name its statement."""
-        taken = self.entry(envelope.to_bytes())
-        if taken:
-            with self._gate:
-                self._statements.add(bytes.fromhex(envelope.digest))
-        return taken
-
-    def stands(self, digest: bytes) -> bool:
-        """Whether this writer took the statement of a digest (32 bytes), so that an entry from now on may name it."""
-        with self._gate:
-            return digest in self._statements
+        if not self._put((ENTRY, body), len(body), fits=len(body) <= MAX_BODY):
+            return False
+        self.stated.take(body)
+        return True
 
     def checkpoint(self) -> None:
         """Ask for a checkpoint over everything queued so far (returns at once)."""

@@ -258,8 +258,11 @@ def test_a_receipt_tells_of_its_handoff_in_whatever_run_it_was_made() -> None:
     receipt.predicate = statements.Receipt.model_construct(run="second", handoff="one")
     other = SimpleNamespace(digest="three")
     other.predicate = statements.Receipt.model_construct(run="first", handoff="elsewhere")
-    listed: Any = [(None, one) for one in (receipt, handoff, other)]
-    assert graph_command._Held([], [], listed)._by_run() == {"first": listed[:2]}
+    copy = SimpleNamespace(digest="one", predicate=handoff.predicate)  # in another log, where it is of no run
+    listed: Any = [(None, one) for one in (receipt, handoff, other, copy)]
+    runs = ("second", "first", "first", None)
+    found = graph_command._Held([], [], list(zip(runs, listed, strict=True)))._by_run()
+    assert found == {"first": [listed[0], listed[1], listed[3]], None: [listed[2]]}
 
 
 @pytest.mark.parametrize("more", [[], ["--json"], ["--run", "last"]])

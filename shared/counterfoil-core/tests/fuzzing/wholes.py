@@ -12,7 +12,7 @@ from pathlib import Path
 
 from evidence import Place, place
 
-from counterfoil import canonical, keys, notes, statements, tree, trust, values
+from counterfoil import _folders, canonical, keys, notes, statements, tree, trust, values
 from counterfoil._policies import Remembered, _bytes, _path, remembered
 from counterfoil.bundles.cutting import bundle
 from counterfoil.bundles.lines import Lines
@@ -20,7 +20,7 @@ from counterfoil.bundles.store import open_place
 from counterfoil.decoding import decode
 from counterfoil.dsse import Envelope
 from counterfoil.errors import CounterfoilError
-from counterfoil.nonces import Nonces, _sweep
+from counterfoil.nonces import Nonces
 from counterfoil.peers import PeerHead, Peers
 from counterfoil.policy_form import build, content_of
 from counterfoil.reader import read
@@ -203,7 +203,7 @@ def home_nonces(data: bytes) -> None:
         used.free(sender, nonce)
     name = data.hex()[:60] or "x"
     with _file(place().home / "nonces" / name, data):
-        _sweep()
+        _folders.remove_older(place().home / "nonces", 60.0)
 
 
 # -- values -----------------------------------------------------------------------------------------------------------

@@ -36,9 +36,9 @@ def blob(lines: Scanner, value: dict[str, Any]) -> Blob:
         if form == "base64":
             utf8.feed(piece)
     if hasher.hexdigest() != sha256:
-        lines.refuse("014", "the bytes of a blob are not those of its digest", first=line)
+        lines.refuse("014", "the bytes of a blob are not those of its digest")
     if form == "base64" and utf8.whole():
-        lines.refuse("014", "a blob that is text stands here as base64", first=line)
+        lines.refuse("014", "a blob that is text stands here as base64")
     held = finder.done(head)
     held.size, held.line, held.offset = size, line, offset
     return Blob(sha256, held)

@@ -34,7 +34,8 @@ def check_content(opened: Opened) -> None:
         for size in sorted(heads.get(origin, ())):
             if size < log.section.size and size not in lines:
                 _refuse("022", log.section.line, f"the head over {size} entries is cited and has no line")
-        for size, line in sorted(lines.items()):
+    for origin, log in opened.logs.items():
+        for size, line in sorted(log.head_lines.items()):
             if size not in heads.get(origin, ()):
                 _refuse("021", line, "a head that nothing here cites")
     reached = opened.graph.reach(roots)

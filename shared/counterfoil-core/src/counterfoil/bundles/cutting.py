@@ -20,9 +20,9 @@ from counterfoil.bundles.store import BundleStore, open_place
 from counterfoil.bundles.verifying import verify_bundle
 from counterfoil.digest import Reference
 from counterfoil.entries import Entry
-from counterfoil.errors import BundleError, StoreError
+from counterfoil.errors import BundleError
 from counterfoil.findings import Verification
-from counterfoil.stores import FolderStore
+from counterfoil.stores import FolderStore, check_exists
 from counterfoil.stores.folder import store_error
 from counterfoil.trust_checks import Heads, Shared
 
@@ -286,13 +286,7 @@ def _listed(digests: Iterable[str]) -> str:
 def _check_places(store: FolderStore, target: Path) -> None:
     if isinstance(store, BundleStore):
         raise BundleError("this is a bundle already", code="CF-BUNDLE-036", hint="name the evidence itself")
-    if not store.exists():
-        raise StoreError(
-            "there is no evidence here",
-            code="CF-STORE-002",
-            where=str(store.root),
-            hint="name the folder a run wrote, or set COUNTERFOIL",
-        )
+    check_exists(store)
     if Path(os.path.realpath(target)).is_relative_to(os.path.realpath(store.root)):
         _in_the_way(target, "every byte inside evidence is evidence", "name a file outside of it")
 

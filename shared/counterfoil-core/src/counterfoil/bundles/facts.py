@@ -13,11 +13,13 @@ from counterfoil.digest import MEDIA_JSON, Reference, is_reference, references_i
 from counterfoil.dsse import Envelope
 from counterfoil.entries import Entry
 from counterfoil.errors import CounterfoilError
+from counterfoil.views import belongs
 
 __all__ = [
     "FOREIGN",
     "HERE",
     "SAID",
+    "Cited",
     "CitedHead",
     "Facts",
     "Looked",
@@ -82,7 +84,8 @@ def facts_of(entry: Entry, origin: str) -> Facts:
     except CounterfoilError:
         return found
     if isinstance(predicate, statements.Handoff):
-        found.kind, found.run, found.key = "handoff", predicate.run, predicate.sender.key
+        found.kind, found.key = "handoff", predicate.sender.key
+        found.run = predicate.run if belongs(predicate, origin) else None
         own = predicate.sender.key == origin.partition("/")[0]
         found.recorded = predicate.proof == "recorded"
         sort = SAID if found.recorded else HERE if own else FOREIGN
@@ -92,7 +95,8 @@ def facts_of(entry: Entry, origin: str) -> Facts:
         if predicate.parentSet is not None:
             found.apart = (_list_of(predicate.parentSet), sort)
     elif isinstance(predicate, statements.Receipt):
-        found.kind, found.run, found.key = "receipt", predicate.run, predicate.sender.key
+        found.kind, found.key = "receipt", predicate.sender.key
+        found.run = predicate.run if belongs(predicate, origin) else None
         found.about = bytes.fromhex(predicate.handoff)
         found.cites = ((found.about, SAID if predicate.status == "accepted" else FOREIGN),)
     elif isinstance(predicate, statements.Binding):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 from collections.abc import Iterator
 
 from counterfoil import keys, log, notes, tree
@@ -103,8 +101,8 @@ class Evidence:
     def _identity(self, out: Gathered, session: Entry) -> None:
         context = session.body["context"]
         try:
-            public = keys.PublicKey.from_spki(base64.b64decode(str(context.get("spki")), validate=True))
-        except (CounterfoilError, binascii.Error, ValueError):
+            public = keys.PublicKey.from_text(context.get("spki"))
+        except CounterfoilError:
             return
         if context.get("origin") == f"{public.keyid}/{out.name}":
             out.origin, out.identity = f"{public.keyid}/{out.name}", public

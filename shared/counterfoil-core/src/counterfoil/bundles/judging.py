@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 from typing import Any, Final
 
 from counterfoil import canonical, keys, records
@@ -121,6 +119,8 @@ class Judge:
             if type(digest) is not str or not self._held.knows(digest, least=STATEMENT):
                 self._say("CF-VERIFY-011", at, f"{entry.op}: the handoff it received is not in this log")
         self._held.add(sha256_hex(entry.body_bytes))
+        if self._run is not None and facts.run == self._run and facts.call is not None:
+            self._tie(content, facts, at)
         if entry.op == "session":
             self._session(entry, at)
         elif entry.op == "recovered":
@@ -132,14 +132,12 @@ class Judge:
             self.counts["losses"] += count if type(count) is int and count > 0 else 1
             message = f"not recorded: {content.get('name')} ({count})"
             self._say("CF-VERIFY-021", at, message, verdict="incomplete")
-        elif self._run is not None and facts.run == self._run and facts.call is not None:
-            self._tie(content, facts, at)
 
     def _session(self, entry: Entry, at: str) -> None:
         context = entry.body["context"]
         try:
-            public = keys.PublicKey.from_spki(base64.b64decode(str(context.get("spki")), validate=True))
-        except (CounterfoilError, binascii.Error, ValueError):
+            public = keys.PublicKey.from_text(context.get("spki"))
+        except CounterfoilError:
             self._say("CF-VERIFY-030", at, "the session names no usable key")
             return
         if context.get("origin") != self._origin or public.keyid != self._log.section.identity.keyid:

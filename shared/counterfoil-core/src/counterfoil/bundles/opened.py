@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from typing import BinaryIO, Final
+from typing import BinaryIO
 
 from counterfoil import canonical
 from counterfoil.bundles.blobtext import stored_bytes
@@ -19,8 +19,6 @@ from counterfoil.digest import Reference
 from counterfoil.entries import Entry
 
 __all__ = ["Opened", "OpenedLog"]
-
-_NOTE: Final = 1_000_000
 
 
 class OpenedLog:

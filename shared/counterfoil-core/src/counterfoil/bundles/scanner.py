@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import re
 from typing import Any, BinaryIO, Final, NoReturn
 
@@ -79,11 +78,8 @@ class Scanner:
     def key(self, text: str) -> PublicKey:
         """A public key in base64 of its SPKI."""
         try:
-            der = base64.b64decode(text, validate=True)
-            if base64.b64encode(der).decode() != text:
-                raise ValueError
-            return PublicKey.from_spki(der)
-        except (CounterfoilError, ValueError):
+            return PublicKey.from_text(text)
+        except CounterfoilError:
             self.refuse("013", "a key is none")
 
     def begin(self) -> None:
@@ -115,9 +111,8 @@ class Scanner:
     def refuse(
         self, number: str, message: str, *, first: int = 0, last: int = 0, hint: str = ANOTHER
     ) -> NoReturn:
-        """Raise BundleError for the line read last, or for the lines from ``first`` to ``last``."""
-        last = last or self.number or 1
-        where = f"line {last}" if first in (0, last) else f"lines {first} to {last}"
+        """Raise BundleError for the line read last, or for the section from ``first`` to ``last``."""
+        where = f"lines {first} to {last}" if first else f"line {self.number or 1}"
         raise BundleError(message, code=f"CF-BUNDLE-{number}", where=where, hint=hint) from None
 
 

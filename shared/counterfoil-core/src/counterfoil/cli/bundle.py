@@ -8,7 +8,7 @@ import typer
 
 from counterfoil.bundles import cutting
 from counterfoil.cli import output
-from counterfoil.cli.options import Debug, E, Evidence, Json, Run, evidence_path
+from counterfoil.cli.options import Debug, E, Evidence, Json, Run, evidence_path, option
 from counterfoil.cli.progress import WatchedStore
 from counterfoil.cli.source import Source, open_source, short
 from counterfoil.cli.verify import found_members, print_findings, summary
@@ -21,18 +21,12 @@ _LISTED = 8
 
 def bundle(
     e: E = None,
-    out: Annotated[
-        str | None,
-        typer.Option("--output", "-o", metavar="FILE", help="The file to write.", show_default=False),
-    ] = None,
+    out: Annotated[str | None, option("--output", "-o", metavar="FILE", help="The file to write.")] = None,
     run: Run = None,
     handoff: Annotated[
         str | None,
-        typer.Option(
-            "--handoff",
-            metavar="DIGEST",
-            help="One handoff, by the start of its digest, instead of a run.",
-            show_default=False,
+        option(
+            "--handoff", metavar="DIGEST", help="One handoff, by the start of its digest, instead of a run."
         ),
     ] = None,
     keys: Annotated[

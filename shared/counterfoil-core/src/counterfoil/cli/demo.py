@@ -17,12 +17,10 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Annotated, Any, Final
-
-import typer
+from typing import Annotated, Any, Final, NoReturn
 
 from counterfoil.cli import output, tamper
-from counterfoil.cli.options import Debug
+from counterfoil.cli.options import Debug, option
 from counterfoil.cli.source import actor_name, short
 from counterfoil.errors import ConfigError
 
@@ -35,14 +33,10 @@ _INSTALL: Final = 'pip install "counterfoil[demo]"'
 
 def demo(
     keep: Annotated[
-        str | None,
-        typer.Option("--keep", metavar="DIR", help="Keep everything in this new folder.", show_default=False),
+        str | None, option("--keep", metavar="DIR", help="Keep everything in this new folder.")
     ] = None,
     name: Annotated[
-        str | None,
-        typer.Option(
-            "--adapter", metavar="NAME", help="Whose demo, where several are installed.", show_default=False
-        ),
+        str | None, option("--adapter", metavar="NAME", help="Whose demo, where several are installed.")
     ] = None,
     debug: Debug = False,
 ) -> int:
@@ -64,11 +58,7 @@ def demo(
             with serve as (command, variables):
                 told = _Steps(Path(folder), variables).all(list(command))
         except ImportError as exc:
-            raise ConfigError(
-                f"the demo needs a package that is not installed: {exc.name or exc}",
-                code="CF-CLI-051",
-                hint=_INSTALL,
-            ) from exc
+            _not_installed(exc)
     output.out(f"\ndemo: {told}, {time.monotonic() - began:.1f} s")
     if keep is not None:
         output.out(f"kept: {output.clean(keep)} (home, evidence, tampered)")
@@ -157,12 +147,16 @@ def _find(name: str | None) -> AbstractContextManager[tuple[Sequence[str], Mappi
     try:
         made: Any = chosen[0].load()()
     except ImportError as exc:
-        raise ConfigError(
-            f"the demo needs a package that is not installed: {exc.name or exc}",
-            code="CF-CLI-051",
-            hint=_INSTALL,
-        ) from exc
+        _not_installed(exc)
     return made  # type: ignore[no-any-return]
+
+
+def _not_installed(exc: ImportError) -> NoReturn:
+    raise ConfigError(
+        f"the demo needs a package that is not installed: {exc.name or exc}",
+        code="CF-CLI-051",
+        hint=_INSTALL,
+    ) from exc
 
 
 def _folder(keep: str | None) -> AbstractContextManager[str]:

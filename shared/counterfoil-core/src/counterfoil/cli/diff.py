@@ -8,7 +8,7 @@ import typer
 
 from counterfoil.bundles.store import BundleStore
 from counterfoil.cli import output
-from counterfoil.cli.options import Debug, Json, evidence_path
+from counterfoil.cli.options import Debug, Json, evidence_path, option
 from counterfoil.cli.source import Source, actor_name, choose, open_source, short
 from counterfoil.diff.comparing import Comparison, Difference, Side, compare
 from counterfoil.diff.valuediff import MISSING, Change, text_lines
@@ -31,10 +31,7 @@ def diff(
         str | None, typer.Argument(metavar="B", help="Another one, for the second run.", show_default=False)
     ] = None,
     run: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--run", metavar="RUN", help="A run: first the left one, then the right.", show_default=False
-        ),
+        list[str] | None, option("--run", metavar="RUN", help="A run: first the left one, then the right.")
     ] = None,
     lines: Annotated[
         int, typer.Option("--lines", metavar="N", help="Lines of a text's difference.", min=1)

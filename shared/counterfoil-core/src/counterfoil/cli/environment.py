@@ -21,7 +21,7 @@ from counterfoil.cli.options import Debug, E, Evidence, Json, Run, evidence_path
 from counterfoil.cli.source import Source, open_source
 from counterfoil.environment import cyclonedx, deep
 from counterfoil.errors import ConfigError
-from counterfoil.views import run_of
+from counterfoil.views import Runs
 
 __all__ = ["environment"]
 
@@ -102,14 +102,16 @@ def _recorded(source: Source, wanted: str | None) -> tuple[dict[str, Any], float
     run = source.run_id(wanted if wanted is not None else "last")
     cited: dict[str, tuple[Any, float]] = {}
     chosen: tuple[Any, float] | None = None
+    told = Runs()
     for entry in source.entries():
+        found = told.of(entry)[0]
         if entry.op == "statement":
             continue
         context = entry.body["context"]
         at = context.get("at", 0) / 1_000_000
         if entry.op == "session":
             cited[entry.log] = (context.get("about"), at)
-        if run_of(entry)[0] == run:
+        if found == run:
             chosen = chosen or cited.get(entry.log)
             if "environment" in context:  # the run loaded what its session had not
                 return source.value(context["environment"]), at

@@ -10,7 +10,7 @@ import typer
 from counterfoil import keys, verification
 from counterfoil.checks import LogCheck
 from counterfoil.cli import output
-from counterfoil.cli.options import Debug, E, Evidence, Json, evidence_path
+from counterfoil.cli.options import Debug, E, Evidence, Json, evidence_path, option
 from counterfoil.cli.progress import WatchedStore
 from counterfoil.cli.source import open_source
 from counterfoil.errors import ConfigError, LogError
@@ -26,13 +26,10 @@ def export(
     e: E = None,
     tlog: Annotated[
         Path,
-        typer.Option("--tlog", metavar="FOLDER", help="Write C2SP tlog-tiles there.", show_default=False),
+        option("--tlog", metavar="FOLDER", help="Write C2SP tlog-tiles there."),
     ] = ...,  # type: ignore[assignment]  # typer's mark for an option that must be given
     log: Annotated[
-        str | None,
-        typer.Option(
-            "--log", metavar="LOG", help="Only this log: its name or its start.", show_default=False
-        ),
+        str | None, option("--log", metavar="LOG", help="Only this log: its name or its start.")
     ] = None,
     broken: Annotated[
         bool, typer.Option("--broken", help="Broken evidence too: each log up to the fault.")

@@ -14,11 +14,11 @@ from counterfoil.cli import flow, output
 from counterfoil.cli.lanes import ASCII, UNICODE, draw
 from counterfoil.cli.options import Actor, Debug, E, Evidence, Json, Op, Run, evidence_path
 from counterfoil.cli.progress import watched
-from counterfoil.cli.rows import moment
+from counterfoil.cli.rows import moment, statement_of
 from counterfoil.cli.source import Choice, RunInfo, Source, open_source, short
 from counterfoil.graph import Graph
 from counterfoil.log import Entry
-from counterfoil.views import CallView
+from counterfoil.views import CallView, Runs
 
 __all__ = ["graph"]
 
@@ -96,11 +96,17 @@ class _Held:
 
     runs: list[RunInfo]
     calls: list[CallView]
-    signed: list[Signed]
+    signed: list[tuple[str | None, Signed]]
+    """With the run that each belongs to."""
 
     @classmethod
     def of(cls, source: Source, chosen: str | None) -> _Held:
-        calls, signed = source.calls(), list(source.statements())
+        calls, told = source.calls(), Runs()
+        signed: list[tuple[str | None, Signed]] = []
+        for entry in source.entries():
+            run, statement = told.of(entry)[0], statement_of(entry)
+            if statement is not None:
+                signed.append((run, (entry, statement)))
         return cls([one for one in source.run_list() if chosen in (None, one.id)], calls, signed)
 
     def parts(self, source: Source, *, outside: bool) -> Iterator[tuple[RunInfo | None, Graph]]:
@@ -112,26 +118,27 @@ class _Held:
         for about in self.runs:
             own = signed.get(about.id, [])
             yield about, Graph(calls.get(about.id, []), own, blob=source.blob, run=about.id)
-        runless = [one for one in self.signed if _runless(one)] if outside else []
+        runless = [one for one in signed.get(None, []) if outside]
         if runless:
             part = Graph(self.calls, runless, blob=source.blob)
             part.calls = []
             yield None, part
 
     def _by_run(self) -> dict[str | None, list[Signed]]:
-        """Handoffs by their run, receipts by the run of what they are about (whatever run they were made in)."""
-        runs = {
-            statement.digest: statement.predicate.run
-            for _, statement in self.signed
-            if isinstance(statement.predicate, statements.Handoff)
-        }
+        """Handoffs by their run, receipts by the run of what they are about (whatever run they were made in).
+
+        A copy of a handoff in another log belongs to no run there: it is left to the run in which it was signed.
+        """
+        runs: dict[str, str | None] = {}
+        for run, (_, statement) in self.signed:
+            if isinstance(statement.predicate, statements.Handoff):
+                runs[statement.digest] = run if run is not None else runs.get(statement.digest)
         found: dict[str | None, list[Signed]] = {}
-        for one in self.signed:
+        for _, one in self.signed:
             predicate = one[1].predicate
-            if isinstance(predicate, statements.Handoff):
-                found.setdefault(predicate.run, []).append(one)
-            elif isinstance(predicate, statements.Receipt) and predicate.handoff in runs:
-                found.setdefault(runs[predicate.handoff], []).append(one)
+            if not isinstance(predicate, statements.Binding):
+                about = one[1].digest if isinstance(predicate, statements.Handoff) else predicate.handoff
+                found.setdefault(runs.get(about), []).append(one)
         return found
 
 
@@ -149,11 +156,6 @@ def _idle(titles: list[str], *, first: bool) -> bool:
     output.out("  (no agent acted)" if len(titles) == 1 else "  (no agent acted in any of them)")
     titles.clear()
     return False
-
-
-def _runless(one: tuple[Entry, statements.Statement]) -> bool:
-    predicate = one[1].predicate
-    return not isinstance(predicate, statements.Binding) and predicate.run is None
 
 
 def _title(about: RunInfo | None, part: Graph) -> str:

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from counterfoil.cli import output
-from counterfoil.cli.options import Actor, Debug, E, Evidence, Json, Run, evidence_path
+from counterfoil.cli.options import Actor, Debug, E, Evidence, Json, Run, evidence_path, option
 from counterfoil.cli.source import Choice, actor_name, open_source, short
 
 __all__ = ["handoffs"]
@@ -21,8 +21,7 @@ def handoffs(
     run: Run = None,
     actor: Actor = None,
     op: Annotated[
-        str | None,
-        typer.Option("--op", metavar="KIND", help="One kind, such as command or call.", show_default=False),
+        str | None, option("--op", metavar="KIND", help="One kind, such as command or call.")
     ] = None,
     json: Json = False,
     evidence: Evidence = None,

@@ -5,11 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
 from counterfoil import _files, keys
 from counterfoil.cli import output
-from counterfoil.cli.options import Debug, E, Json
+from counterfoil.cli.options import Debug, E, Json, option
 from counterfoil.errors import ConfigError
 from counterfoil.settings import Settings, load
 
@@ -21,13 +19,7 @@ _FILE = "counterfoil.toml"
 def init(
     evidence: E = None,
     durability: Annotated[
-        str | None,
-        typer.Option(
-            "--durability",
-            metavar="group|call",
-            help="What is on disk when a call goes on.",
-            show_default=False,
-        ),
+        str | None, option("--durability", metavar="group|call", help="What is on disk when a call goes on.")
     ] = None,
     json: Json = False,
     debug: Debug = False,

@@ -8,7 +8,7 @@ import typer
 
 from counterfoil import keys as core
 from counterfoil.cli import output
-from counterfoil.cli.options import Debug, Json
+from counterfoil.cli.options import Debug, Json, option
 from counterfoil.errors import ConfigError
 
 __all__ = ["forget", "keys", "pin", "show", "unpin"]
@@ -75,9 +75,7 @@ def _show(*, json: bool) -> int:
 
 def pin(
     fingerprint: Fingerprint,
-    note: Annotated[
-        str, typer.Option("--note", metavar="TEXT", help="Whose key it is.", show_default=False)
-    ] = "",
+    note: Annotated[str, option("--note", metavar="TEXT", help="Whose key it is.")] = "",
     admin: Annotated[
         bool | None,
         typer.Option("--admin/--no-admin", help="Whether it may sign trust policies.", show_default=False),

@@ -10,6 +10,7 @@ from counterfoil.cli.rows import clock, row, statement_of
 from counterfoil.cli.source import Choice, actor_name, open_source, short
 from counterfoil.log import Entry
 from counterfoil.statements import Handoff, Receipt
+from counterfoil.views import Runs
 
 __all__ = ["log"]
 
@@ -43,10 +44,10 @@ def log(
     wanted = source.run_id(run)
     choice = Choice(actor, op)
     heading = ""
-    several = len(source.logs()) > 1
+    several, told = len(source.logs()) > 1, Runs()
     for entry, covered in source.marked():
         found = row(entry) | {"covered": covered}
-        if wanted is not None and found["run"] != wanted:
+        if wanted is not None and told.of(entry)[0] != wanted:
             continue
         if not choice(found["actor"], found["op"]):
             continue

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -11,38 +11,34 @@ from counterfoil.cli import output
 from counterfoil.errors import ConfigError
 from counterfoil.settings import load
 
-__all__ = ["Actor", "Debug", "E", "Evidence", "Json", "Op", "Run", "evidence_path"]
+__all__ = ["Actor", "Debug", "E", "Evidence", "Json", "Op", "Run", "evidence_path", "option"]
+
+
+def option(*names: str, metavar: str, help: str) -> Any:
+    """An option that takes a value and has no default worth showing."""
+    return typer.Option(*names, metavar=metavar, help=help, show_default=False)
+
 
 _WHERE = "default: $COUNTERFOIL, then counterfoil-evidence/"
 
 E = Annotated[str | None, typer.Argument(metavar="E", help=f"The evidence ({_WHERE}).", show_default=False)]
-Evidence = Annotated[
-    str | None,
-    typer.Option("--evidence", "-e", metavar="E", help=f"The evidence ({_WHERE}).", show_default=False),
-]
+Evidence = Annotated[str | None, option("--evidence", "-e", metavar="E", help=f"The evidence ({_WHERE}).")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Run = Annotated[
     str | None,
-    typer.Option(
+    option(
         "--run",
         metavar="RUN",
         help="One run: `last`, a number (1 is the oldest) or the start of its identifier.",
-        show_default=False,
     ),
 ]
 Actor = Annotated[
     str | None,
-    typer.Option(
-        "--actor",
-        metavar="NAME",
-        help="One actor: its name or its path; `team/` is everybody below team.",
-        show_default=False,
+    option(
+        "--actor", metavar="NAME", help="One actor: its name or its path; `team/` is everybody below team."
     ),
 ]
-Op = Annotated[
-    str | None,
-    typer.Option("--op", metavar="OP", help="One operation, such as chat or handoff.", show_default=False),
-]
+Op = Annotated[str | None, option("--op", metavar="OP", help="One operation, such as chat or handoff.")]
 
 
 def _debug(value: bool) -> bool:

@@ -13,7 +13,7 @@ import typer
 
 from counterfoil import _files, keys, policy_form, trust
 from counterfoil.cli import output, policy_files
-from counterfoil.cli.options import Debug, Json
+from counterfoil.cli.options import Debug, Json, option
 from counterfoil.cli.policy_text import policy_lines
 from counterfoil.dsse import Envelope
 from counterfoil.errors import ConfigError, CounterfoilError, StoreError, TrustError
@@ -32,10 +32,7 @@ Maybe = Annotated[
     str | None,
     typer.Argument(metavar="FILE", help="The policy's file (default: the setting).", show_default=False),
 ]
-Placed = Annotated[
-    str | None,
-    typer.Option("--policy", metavar="FILE", help="The policy (default: the setting).", show_default=False),
-]
+Placed = Annotated[str | None, option("--policy", metavar="FILE", help="The policy (default: the setting).")]
 To = Annotated[
     str, typer.Option("--to", metavar="FILE", help="Where the signed policy goes.", show_default=True)
 ]

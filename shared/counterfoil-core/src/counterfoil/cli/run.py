@@ -10,7 +10,7 @@ import typer
 
 from counterfoil import keys, switches
 from counterfoil.cli import launch, output, preflight, summary
-from counterfoil.cli.options import Debug, Evidence
+from counterfoil.cli.options import Debug, Evidence, option
 from counterfoil.errors import ConfigError, CounterfoilError
 from counterfoil.settings import load
 
@@ -29,16 +29,14 @@ def run(
     evidence: Evidence = None,
     mode: Annotated[
         str | None,
-        typer.Option(
+        option(
             "--mode",
             metavar="MODE",
             help="observe (enforce and hold are reserved: refused by this version's adapters).",
-            show_default=False,
         ),
     ] = None,
     durability: Annotated[
-        str | None,
-        typer.Option("--durability", metavar="D", help="group (default) or call.", show_default=False),
+        str | None, option("--durability", metavar="D", help="group (default) or call.")
     ] = None,
     debug: Debug = False,
 ) -> int:

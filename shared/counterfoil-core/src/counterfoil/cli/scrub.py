@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from counterfoil.cli import output
-from counterfoil.cli.options import Debug, E, Evidence, Json, evidence_path
+from counterfoil.cli.options import Debug, E, Evidence, Json, evidence_path, option
 from counterfoil.cli.progress import WatchedStore
 from counterfoil.errors import ConfigError
 from counterfoil.reader import read
@@ -31,23 +31,17 @@ def scrub(
     e: E = None,
     mirror: Annotated[
         list[Path] | None,
-        typer.Option(
-            "--mirror",
-            metavar="COPY",
-            help="Another copy of this evidence; may be given again.",
-            show_default=False,
-        ),
+        option("--mirror", metavar="COPY", help="Another copy of this evidence; may be given again."),
     ] = None,
     repair: Annotated[
         bool, typer.Option("--repair", help="Mend what the copies given by --mirror can mend.")
     ] = False,
     keep: Annotated[
         Path | None,
-        typer.Option(
+        option(
             "--keep",
             metavar="FOLDER",
             help="Where damaged originals are kept (default: a new folder under $COUNTERFOIL_HOME/scrub).",
-            show_default=False,
         ),
     ] = None,
     json: Json = False,

@@ -11,7 +11,7 @@ from counterfoil.cli.source import Choice, Source, choose
 from counterfoil.digest import sha256_hex
 from counterfoil.errors import ConfigError
 from counterfoil.log import BlobSeen, Entry, LogScan
-from counterfoil.views import run_of
+from counterfoil.views import Runs
 
 __all__ = ["Found", "is_selector", "last", "select"]
 
@@ -73,11 +73,12 @@ def last(source: Source, *, run: str | None, choice: Choice) -> Entry:
     wanted = source.run_id(run)
     found: Entry | None = None
     binding: Entry | None = None
+    told = Runs()
     for entry in source.entries():
-        about = row(entry)
-        if wanted is not None and about["run"] != wanted:
+        about, found_run = row(entry), told.of(entry)[0]
+        if wanted is not None and found_run != wanted:
             continue
-        if about["run"] is None and about["op"] not in STATEMENTS:
+        if found_run is None and about["op"] not in STATEMENTS:
             continue
         if choice(about["actor"], about["op"]):
             if about["op"] == "binding":
@@ -96,9 +97,9 @@ def _in_run(source: Source, text: str, which: str, place: int, run: str | None) 
     if which != "run" and not any(one.id.startswith(which.lower()) for one in runs):
         return _in_log(source, text, which.lower(), place)
     chosen = choose(runs, (run or "last") if which == "run" else which).id
-    count = 0
+    count, told = 0, Runs()
     for entry in source.entries():
-        if run_of(entry)[0] == chosen:
+        if told.of(entry)[0] == chosen:
             count += 1
             if count == place:
                 return entry

@@ -11,9 +11,9 @@ from counterfoil.errors import ConfigError
 from counterfoil.log import CheckpointSeen, Entry, LogScan, Problem, covered
 from counterfoil.reader import Reader, read
 from counterfoil.stores import FolderStore
-from counterfoil.views import run_of
+from counterfoil.views import Runs
 
-__all__ = ["Choice", "RunInfo", "Source", "actor_name", "open_source", "short"]
+__all__ = ["Choice", "RunInfo", "Source", "actor_name", "choose", "open_source", "short"]
 
 _TOLD = 8
 _WAITING = 4096
@@ -84,9 +84,9 @@ class Source(Reader):
 
     def run_list(self) -> list[RunInfo]:
         """All runs, the oldest first."""
-        found: dict[str, RunInfo] = {}
+        found, told = dict[str, RunInfo](), Runs()
         for entry in self.entries():
-            run, _ = run_of(entry)
+            run, _ = told.of(entry)
             if run is None:
                 continue
             about = found.get(run)

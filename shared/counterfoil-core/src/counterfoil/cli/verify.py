@@ -11,7 +11,7 @@ import typer
 from counterfoil import _files, verification
 from counterfoil.bundles.store import BundleStore
 from counterfoil.cli import output
-from counterfoil.cli.options import Debug, E, Evidence, Json, evidence_path
+from counterfoil.cli.options import Debug, E, Evidence, Json, evidence_path, option
 from counterfoil.cli.progress import WatchedStore
 from counterfoil.cli.source import Source
 from counterfoil.errors import ConfigError, NoteError
@@ -49,36 +49,26 @@ def verify(
     e: E = None,
     run: Annotated[
         str | None,
-        typer.Option(
+        option(
             "--run",
             metavar="RUN",
             help="Judge only the logs that hold this run: `last`, a number or the start of its identifier.",
-            show_default=False,
         ),
     ] = None,
     keyring: Annotated[
-        str | None,
-        typer.Option(
-            "--keyring", metavar="FILE", help="Trust the keys in this file, not your own.", show_default=False
-        ),
+        str | None, option("--keyring", metavar="FILE", help="Trust the keys in this file, not your own.")
     ] = None,
     checkpoint: Annotated[
         list[Path] | None,
-        typer.Option(
+        option(
             "--checkpoint",
             metavar="FILE",
             help="A checkpoint kept elsewhere, which the evidence must continue; may be given again.",
-            show_default=False,
         ),
     ] = None,
     policy: Annotated[
         str | None,
-        typer.Option(
-            "--policy",
-            metavar="FILE",
-            help="Judge by this trust policy (default: the setting).",
-            show_default=False,
-        ),
+        option("--policy", metavar="FILE", help="Judge by this trust policy (default: the setting)."),
     ] = None,
     full: Annotated[
         bool, typer.Option("--full", help="Compute signatures again that were found valid before.")

@@ -12,7 +12,7 @@ from counterfoil.digest import Reference
 from counterfoil.errors import CounterfoilError, LogError
 from counterfoil.log import Entry
 from counterfoil.reader import Reader
-from counterfoil.views import CallView, join, run_of
+from counterfoil.views import CallView, Runs, join
 
 __all__ = ["MOST", "Difference", "Side", "name_of", "values_of"]
 
@@ -66,10 +66,11 @@ class Side:
     def of(cls, reader: Reader, run: str) -> Side:
         """Read one run; raises LogError (CF-LOG-045) where the evidence holds nothing of it."""
         side, calls, sessions = cls(reader, run), dict[str, CallView](), dict[str, Entry]()
+        told = Runs()
         for entry in reader.entries():
             if entry.op == "session":
                 sessions[entry.log] = entry
-            found, content = run_of(entry)
+            found, content = told.of(entry)
             if found != run:
                 continue
             side.session = side.session or sessions.get(entry.log)

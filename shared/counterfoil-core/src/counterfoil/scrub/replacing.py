@@ -6,13 +6,14 @@ import contextlib
 import hashlib
 import os
 import shutil
-import stat
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
+from counterfoil._files import read_regular
+from counterfoil._folders import sync_folder
 from counterfoil.errors import StoreError
 
 __all__ = ["Planned", "replace_files", "staging"]
@@ -81,20 +82,16 @@ def replace_files(root: Path, planned: Sequence[Planned], keep: Path) -> None:
         try:
             os.chmod(one.new, 0o600)
             os.replace(one.new, target)
-            _sync(target.parent)
+            sync_folder(target.parent)
         except OSError as exc:
             _failed(target, exc)
 
 
 def _read(path: Path) -> bytes | None:
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        return read_regular(path)
     except FileNotFoundError:
         return None
-    with open(fd, "rb") as file:
-        if not stat.S_ISREG(os.fstat(fd).st_mode):
-            raise OSError(None, "not a regular file: move it away")
-        return file.read()
 
 
 def _write_new(path: Path, data: bytes) -> None:
@@ -104,15 +101,7 @@ def _write_new(path: Path, data: bytes) -> None:
         file.write(data)
         file.flush()
         os.fsync(fd)
-    _sync(path.parent)
-
-
-def _sync(path: Path) -> None:
-    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
+    sync_folder(path.parent)
 
 
 def _failed(path: Path, exc: OSError) -> NoReturn:

@@ -5,16 +5,20 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from counterfoil.errors import ConfigError
+from counterfoil.errors import ConfigError, StoreError
 from counterfoil.stores.folder import FolderStore
 
-__all__ = ["FolderStore", "open_store"]
+__all__ = ["FolderStore", "check_exists", "open_store"]
 
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]+://")
 
 
 def open_store(evidence: str | Path | FolderStore) -> FolderStore:
-    """The store behind an evidence path or URI; raises ConfigError (CF-CONFIG-010) for an unknown scheme."""
+    """The store behind an evidence path or URI.
+
+    Raises:
+        ConfigError: CF-CONFIG-010: an unknown scheme; CF-CONFIG-011: an empty path; CF-CONFIG-012: a NUL in it.
+    """
     if isinstance(evidence, FolderStore):
         return evidence
     text = str(evidence)
@@ -30,3 +34,14 @@ def open_store(evidence: str | Path | FolderStore) -> FolderStore:
     if not text:
         raise ConfigError("the evidence path is empty", code="CF-CONFIG-011", hint="name a folder")
     return FolderStore(Path(text).absolute())
+
+
+def check_exists(store: FolderStore) -> None:
+    """Refuse a place with no evidence; raises StoreError (CF-STORE-002)."""
+    if not store.exists():
+        raise StoreError(
+            "there is no evidence here",
+            code="CF-STORE-002",
+            where=str(store.root),
+            hint="name the folder a run wrote, or set COUNTERFOIL",
+        )

@@ -49,7 +49,7 @@ class FolderStore:
     # -- reading ------------------------------------------------------------------------------------------------------
 
     def exists(self) -> bool:
-        """Whether there is a folder; raises StoreError when the path is something else or cannot be looked at."""
+        """Whether there is a folder; raises StoreError: CF-STORE-003: the path is something else, or cannot be read."""
         try:
             if self.root.is_dir():
                 return True

@@ -9,16 +9,15 @@ Source: C2SP tlog-tiles, tlog-checkpoint (https://c2sp.org); ``shared/spec/tiles
 
 from __future__ import annotations
 
-import base64
 import contextlib
 import os
 import secrets
-import stat
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NoReturn
 
 from counterfoil import keys, notes
+from counterfoil._files import read_regular
 from counterfoil.bundles.store import BundleStore
 from counterfoil.entries import CheckpointSeen, Entry
 from counterfoil.errors import ConfigError, CounterfoilError, LogError, StoreError
@@ -130,8 +129,8 @@ def _vkey(session: dict[str, object], name: str) -> str:
     context = session.get("context")
     spki = context.get("spki") if isinstance(context, dict) else None
     try:
-        public = keys.PublicKey.from_spki(base64.b64decode(str(spki), validate=True))
-    except (CounterfoilError, ValueError):
+        public = keys.PublicKey.from_text(spki)
+    except CounterfoilError:
         return ""
     return notes.vkey(f"{public.keyid}/{name}", public)
 
@@ -161,7 +160,7 @@ def _check_place(store: FolderStore, to: Path) -> None:
 def _earlier(path: Path, signed: _Signed) -> notes.Checkpoint | None:
     """The checkpoint of an export that is there already; it must be one of the same log that is not longer."""
     try:
-        data = _read(path, most=notes.MAX_NOTE + 1)
+        data = read_regular(path, most=notes.MAX_NOTE + 1)
     except FileNotFoundError:
         return None
     except OSError as exc:
@@ -199,7 +198,7 @@ class _Target:
             if place.parent not in self._made:
                 _refuse_links(place.parent, self.folder)
             try:
-                same = _read(place, most=len(data) + 1) == data
+                same = read_regular(place, most=len(data) + 1) == data
             except FileNotFoundError:
                 pass
             else:
@@ -234,15 +233,6 @@ def _refuse_links(place: Path, top: Path) -> None:
             )
         if folder == top:
             return
-
-
-def _read(path: Path, *, most: int) -> bytes:
-    """At most so many bytes: what is there already may be anything, of any size."""
-    fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    with open(fd, "rb") as file:
-        if not stat.S_ISREG(os.fstat(fd).st_mode):
-            raise OSError(None, "not a regular file")
-        return file.read(most)
 
 
 def _write(path: Path, data: bytes) -> None:

@@ -1,4 +1,4 @@
-"""Long lists are written run by run: the same bytes as one by one, in the room and the time of their text."""
+"""Long lists are written batch by batch: the same bytes as one by one, in the room and the time of their text."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ import pytest
 import rfc8785
 
 from counterfoil import _jcs, values
+from counterfoil._batches import BATCH, FEW
 from counterfoil._direct import Direct
-from counterfoil._runs import FEW, RUN
 from counterfoil.capture import Capture
 from counterfoil.digest import MEDIA_BYTES, MEDIA_JSON, MEDIA_TEXT, Reducer, sha256_hex
 
@@ -63,7 +63,7 @@ def made(rng: random.Random, size: int) -> list[Any]:
     return [rng.choice(ODD) if rng.random() < odd else rng.choice(kinds)() for _ in range(size)]
 
 
-SIZES = [0, 1, FEW - 1, FEW, FEW + 1, 100, RUN - 1, RUN, RUN + 1, 2 * RUN, 3 * RUN + 7]
+SIZES = [0, 1, FEW - 1, FEW, FEW + 1, 100, BATCH - 1, BATCH, BATCH + 1, 2 * BATCH, 3 * BATCH + 7]
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -88,10 +88,10 @@ def test_long_lists_have_the_bytes_of_the_rule(seed: int, size: int) -> None:
 
 
 @pytest.mark.parametrize("odd", ODD, ids=range(len(ODD)))
-@pytest.mark.parametrize("at", [0, RUN - 1, RUN, RUN + 20])
+@pytest.mark.parametrize("at", [0, BATCH - 1, BATCH, BATCH + 20])
 def test_one_odd_element_among_many(odd: Any, at: int) -> None:
     for filler in (1.5, 7, "caf\u00e9", None):
-        value: list[Any] = [filler] * (RUN + 21)
+        value: list[Any] = [filler] * (BATCH + 21)
         value[at] = odd
         expected = one_by_one(values.encode(value))
         assert Capture(lambda sha256, data: None).reduce(value) == expected
@@ -127,7 +127,7 @@ def test_plain_elements_are_not_visited_one_by_one(monkeypatch: pytest.MonkeyPat
         assert visits == 1
     visits = 0
     capture.reference([*[1.5] * 5000, 2**60])
-    assert visits <= 1 + RUN
+    assert visits <= 1 + BATCH
 
 
 LARGE = {

@@ -1,4 +1,4 @@
-"""Lists written run by run, so that a list of a million numbers costs what its text costs.
+"""Lists written batch by batch, so that a list of a million numbers costs what its text costs.
 
 A text made by orjson stands in a block of a kilobyte or more, however short it is: one kept for every element of a
 long list would take hundreds of times the room of the list's text.
@@ -12,11 +12,11 @@ from typing import Any, Final
 from counterfoil import canonical
 from counterfoil._jcs_fast import fast
 
-__all__ = ["FEW", "RUN", "runs"]
+__all__ = ["BATCH", "FEW", "batches"]
 
 FEW: Final = 16
 """Elements below which a list is written one by one: there is nothing to gain."""
-RUN: Final = 1024
+BATCH: Final = 1024
 """Elements whose texts are joined at once."""
 
 _NUMBERS: Final = frozenset((int, float, bool, type(None)))
@@ -25,14 +25,14 @@ _EXACT: Final = 2.0**53
 """Floats from here on have a form of their own in canonical values, or are left to the writer of one."""
 
 
-def runs(elements: list[Any], inline: int) -> Iterator[tuple[list[Any], bytes | None]]:
+def batches(elements: list[Any], inline: int) -> Iterator[tuple[list[Any], bytes | None]]:
     """Slices of a list, each with its RFC 8785 text without brackets if it is known at once, else None.
 
     Known at once are plain numbers, literals and well-formed texts of less than ``inline`` UTF-8 bytes, which are
     their own canonical and reduced forms.
     """
-    for start in range(0, len(elements), RUN):
-        part = elements[start : start + RUN]
+    for start in range(0, len(elements), BATCH):
+        part = elements[start : start + BATCH]
         yield part, _text(part, inline)
 
 
