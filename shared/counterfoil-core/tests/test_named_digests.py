@@ -20,7 +20,7 @@ from counterfoil.digest import Reference, references_in, sha256_hex
 from counterfoil.findings import Verification
 from counterfoil.recorder import Call, Recorder
 
-NO_HANDOFF = "a handoff that a call names is not in this log"
+NO_HANDOFF = "a handoff that a call received is not in this log"
 NO_PARENT = "a parent of a record is not in this log"
 NO_VALUE = "a value was not stored"
 

@@ -21,7 +21,7 @@ Made = Reference | dict[str, Any] | None
 Loss = Callable[[str, int], None]
 """Takes a reason and how many."""
 
-_NO_HANDOFF: Final = "a handoff that a call names is not in this log"
+_NO_HANDOFF: Final = "a handoff that a call received is not in this log"
 _NO_PARENT: Final = "a parent of a record is not in this log"
 
 
@@ -43,7 +43,7 @@ def parents_here(
 def handoffs_here(writer: Writer, handoffs: Iterable[object], loss: Loss) -> list[str]:
     """The digests among these of statements that stand in this log."""
     listed = list(handoffs)
-    found = [one for one in listed if type(one) is str and writer.stated.has(one)]
+    found = [one for one in listed if type(one) is str and _stands(writer, one)]
     if len(found) < len(listed):
         loss(_NO_HANDOFF, len(listed) - len(found))
     return found
@@ -106,7 +106,7 @@ def _kept(writer: Writer, listed: Sequence[Any], loss: Loss) -> list[dict[str, s
         and one.keys() == {"digest", "rel"}
         and type(one["rel"]) is str
         and one["rel"]
-        and writer.stated.has(one["digest"])
+        and _stands(writer, one["digest"])
     ]
     if len(kept) < len(listed):
         loss(_NO_PARENT, len(listed) - len(kept))
@@ -115,3 +115,7 @@ def _kept(writer: Writer, listed: Sequence[Any], loss: Loss) -> list[dict[str, s
 
 def _listed(value: Any) -> Sequence[Any]:
     return list(value) if type(value) in (list, tuple) else [value]
+
+
+def _stands(writer: Writer, digest: object) -> bool:
+    return type(digest) is str and writer.stated.has(digest)
