@@ -5,6 +5,7 @@ from __future__ import annotations
 import binascii
 import threading
 from hashlib import sha256
+from typing import Final
 
 from counterfoil.entries import Entry
 from counterfoil.errors import CounterfoilError
@@ -14,11 +15,16 @@ from counterfoil.stores import FolderStore
 
 __all__ = ["Stated"]
 
-_BEGIN = b'{"payload":"'
+_BEGIN: Final = b'{"payload":"'
+LOOK_MAX: Final = 16 << 20
+"""Bytes of a log that are read for what earlier sessions stated: the application waits meanwhile."""
 
 
 class Stated:
-    """Statements of one log: those its writer took, and, once somebody asks for another, those that stood before."""
+    """Statements of one log: those its writer took, and, once somebody asks for another, those that stood before.
+
+    Of a log that is long by then nobody knows what stood before: it counts as not there.
+    """
 
     def __init__(self, store: FolderStore, log: str) -> None:
         self._store = store
@@ -47,6 +53,9 @@ class Stated:
     def _look(self) -> None:
         """What earlier sessions of the log hold; what cannot be read holds nothing."""
         try:
+            sizes = (self._store.segment_size(self._log, one) for one in self._store.segments(self._log))
+            if sum(sizes) > LOOK_MAX:
+                return
             for event in LogScan(self._store, self._log).events():
                 if isinstance(event, Entry) and event.op == "statement":
                     self._note(event.body_bytes)
