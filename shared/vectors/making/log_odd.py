@@ -21,6 +21,7 @@ def odd_cases() -> Iterator[Case]:
     yield from _nameless()
     yield from _spellings()
     yield from _frames()
+    yield from _cited()
 
 
 def _recoveries() -> Iterator[Case]:
@@ -141,3 +142,18 @@ def _frames() -> Iterator[Case]:
         log.files[0] += formats.chunk(FIRST, magic + head + block, len(items))
         found = ending(log).evidence()
         yield Case(f"a frame that tells {name}", found, "broken" if codes else "intact", codes)
+
+
+def _cited() -> Iterator[Case]:
+    """A list of other logs that a session names by another size is not that list."""
+    others = begun(Log(OTHER))
+    others.checkpoint()
+    for size in (0, 1, 2**53 - 1):
+        log = Log()
+        log.segment()
+        note = log.blob(others.checkpoints[-1]["note"].encode())
+        seen = {**log.blob(jcs([{"log": OTHER, "note": note}])), "media": formats.VALUE, "size": size}
+        log.session(seen=seen)
+        found = ending(log).evidence(others)
+        name = f"a list of other logs under a reference of size {size}"
+        yield Case(name, found, "broken", ["CF-VERIFY-010", "CF-CANON-011"])

@@ -260,7 +260,7 @@ class Stored:
         """Bytes of a list stored before; empty when they are something else."""
         digest = bytes.fromhex(ref.sha256)
         number, place = self.blobs.get(digest), self.citable.get(digest)
-        if number is None or number & _SIZE > _LIST_MAX:
+        if number is None or number & _SIZE != ref.size or ref.size > _LIST_MAX:
             return b""
         try:
             return b"" if place is None or self._store is None else read_blob(self._store, self._name, place)
