@@ -18,9 +18,10 @@ from typing import BinaryIO, Final
 
 from counterfoil._folders import sync_folder
 
-__all__ = ["open_given", "read_given", "read_regular", "write_given"]
+__all__ = ["open_given", "read_given", "read_regular", "read_up_to", "write_given"]
 
 _WAIT: Final = 30.0
+_PIECE: Final = 1 << 16
 _PIPES: Final = ("/dev/fd/", "/proc/self/fd/", "/dev/stdin")
 
 
@@ -39,8 +40,7 @@ def read_given(path: str | os.PathLike[str], *, limit: int) -> bytes:
         _check(status)
         if status.st_size > limit:
             raise OSError(errno.EFBIG, f"larger than {limit} bytes")
-        with open(fd, "rb", closefd=False) as file:
-            return file.read(limit + 1)
+        return read_up_to(fd, limit + 1)
     finally:
         os.close(fd)
 
@@ -65,7 +65,18 @@ def read_regular(path: Path, *, most: int = -1) -> bytes:
     with open(fd, "rb") as file:
         if not stat.S_ISREG(os.fstat(fd).st_mode):
             raise OSError(None, "not a regular file")
-        return file.read(most)
+        return file.read() if most < 0 else read_up_to(fd, most)
+
+
+def read_up_to(fd: int, most: int) -> bytes:
+    """What comes from a descriptor, no more than ``most`` bytes: a large limit takes no memory for a small file."""
+    out = bytearray()
+    while len(out) < most:
+        piece = os.read(fd, min(_PIECE, most - len(out)))
+        if not piece:
+            break
+        out += piece
+    return bytes(out)
 
 
 def write_given(path: str | os.PathLike[str], data: bytes, *, replace: bool) -> None:
@@ -118,7 +129,7 @@ def _piped(fd: int, limit: int) -> bytes:
         left = until - time.monotonic()
         if left <= 0 or not select.select([fd], [], [], left)[0]:
             raise OSError(errno.ETIMEDOUT, "nothing more came through the pipe")
-        piece = os.read(fd, min(1 << 16, limit + 1 - len(out)))
+        piece = os.read(fd, min(_PIECE, limit + 1 - len(out)))
         if not piece:
             break
         out += piece

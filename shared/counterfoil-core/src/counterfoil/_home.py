@@ -15,6 +15,7 @@ from typing import Final, NoReturn
 
 from platformdirs import user_data_dir
 
+from counterfoil._files import read_up_to
 from counterfoil._folders import make_folders, sync_folder
 from counterfoil.errors import KeyringError
 
@@ -141,8 +142,7 @@ def read_file(path: Path, *, limit: int, secret: bool) -> bytes | None:
         refuse_io("cannot read the file", path, exc)
     try:
         _check_file(path, os.fstat(fd), limit=limit, secret=secret)
-        with open(fd, "rb", closefd=False) as file:
-            data = file.read(limit + 1)
+        data = read_up_to(fd, limit + 1)
     except OSError as exc:
         refuse_io("cannot read the file", path, exc)
     finally:
