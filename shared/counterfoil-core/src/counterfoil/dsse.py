@@ -92,6 +92,8 @@ class Envelope:
             _refuse("002", "an envelope has the texts payload and payloadType")
         if payload_type != PAYLOAD_TYPE:
             _refuse("003", f"the payload type is not {PAYLOAD_TYPE}")
+        if len(payload) > limit * 4 // 3 + 4:
+            _refuse_size(limit)  # before it is copied
         decoded = _decode(payload, "payload")
         return cls._checked(decoded, _parse_signatures(content.get("signatures")), limit)
 

@@ -15,6 +15,7 @@ from counterfoil import records
 from counterfoil.before import Before, NotAlone
 from counterfoil.digest import is_reference, looks_like_reference
 from counterfoil.entries import OPENERS, OWN, Entry, place, same
+from counterfoil.findings import Verdict
 from counterfoil.moulds import NATURAL, REFERENCE, TEXT, Groups, Known, NoMould, Path, compiled, hex64, spell
 from counterfoil.shapes import Part, need_of
 from counterfoil.stored import RECORD, STATEMENT, Stored
@@ -64,8 +65,14 @@ class RecordCheck:
         self.count = 0
         self._moulds = (known or Known()).of(_mould)
         self._stored = stored
-        self._say = say
+        self._faultless = True
         self._ask = ask
+
+        def fault(code: str, at: str, message: str, *, verdict: Verdict = "broken") -> None:
+            self._faultless = False
+            say(code, at, message, verdict=verdict)
+
+        self._say = fault
         self._before = before
 
     def short(self, body: bytes) -> bool:
@@ -105,8 +112,7 @@ class RecordCheck:
     def check(self, entry: Entry) -> None:
         """Judge one record."""
         self.count += 1
-        if entry.plain and entry.op not in OWN:
-            self._moulds.learn(entry.body_bytes, entry.body)
+        self._faultless = True
         has = self._stored.has
         for ref in entry.cited:
             if not ref[0] or not has(Part(bytes.fromhex(ref[0]), ref[1], need_of(ref[2]))):
@@ -119,25 +125,28 @@ class RecordCheck:
         if "handoffs" in context:
             received = context["handoffs"]
             for one in received if type(received) is list else [None]:
-                self._ask(
-                    "CF-VERIFY-011",
-                    place(entry),
-                    f"{entry.op}: the handoff it received is not in this log",
-                    one,
-                )
+                message = f"{entry.op}: the handoff it received is not in this log"
+                self._question("CF-VERIFY-011", place(entry), message, one)
         if "parents" in context and not is_reference(
             context["parents"]
         ):  # of a list that stands apart, the bytes
             parents = context["parents"]
             for one in parents if type(parents) is list else [None]:
                 named = one["digest"] if _is_parent(one) else None
-                self._ask(
-                    "CF-VERIFY-045", place(entry), f"{entry.op}: a parent it names is not in this log", named
-                )
+                message = f"{entry.op}: a parent it names is not in this log"
+                self._question("CF-VERIFY-045", place(entry), message, named)
         self._stored.add_raw(sha256(entry.body_bytes).digest())
         phase = content.get("phase")
         if phase == "start" or phase == "end":
             self._tie(content, context, entry)
+        # A form is learnt from entries without a fault only, so that none that is always a fault passes for good.
+        if self._faultless and entry.plain and entry.op not in OWN:
+            self._moulds.learn(entry.body_bytes, entry.body)
+
+    def _question(self, code: str, at: str, message: str, digest: object) -> None:
+        if type(digest) is not str:
+            self._faultless = False
+        self._ask(code, at, message, digest)
 
     def _tie(self, content: dict[str, Any], context: dict[str, Any], entry: Entry) -> None:
         """Starts and ends joined by ``call``; a run's last record ties how many there were."""
@@ -265,7 +274,7 @@ def _mould(body: dict[str, Any], text: bytes) -> _Mould:
         if path == _V:
             return b"%d" % records.VERSION  # another version is another thing, whatever it looks like
         if looks_like_reference(value):
-            if not is_reference(value):
+            if not is_reference(value) or (path[:2] in (_PARENTS, _HANDOFFS) and path != _PARENTS):
                 raise NoMould
             cited.append(groups.next())
             return b"(" + REFERENCE + b")"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator
 from hashlib import sha256
-from typing import Final
+from typing import Any, Final
 
 from counterfoil import keys, statements
 from counterfoil.digest import Reference
@@ -46,7 +46,13 @@ class StatementCheck:
         self._stored = stored
         self._keyring = keyring
         self._checkpoints = checkpoints
-        self._say = say
+        self._faultless = True
+
+        def fault(code: str, at: str, message: str, **more: Any) -> None:
+            self._faultless = False
+            say(code, at, message, **more)
+
+        self._say = fault
         self._bound: dict[str, tuple[str, keys.PublicKey]] = {}
         self._accepted: set[tuple[bytes, bytes]] = set()
         self._shared = shared
@@ -113,6 +119,7 @@ class StatementCheck:
     def check(self, entry: Entry, at: str) -> None:
         """Judge one entry that is an envelope."""
         self.count += 1
+        self._faultless = True
         try:
             envelope = Envelope.parse(entry.body)
             if not envelope.is_normal(entry.body):
@@ -137,7 +144,8 @@ class StatementCheck:
             self._receipt(statement.digest, predicate, at)
         self._lineage.add(statement)
         self._trusted(predicate, signers, at)
-        if isinstance(predicate, statements.Handoff) and predicate.proof == "recorded":
+        # A form is learnt from statements without a fault only, so that none that is always a fault passes for good.
+        if self._faultless and isinstance(predicate, statements.Handoff) and predicate.proof == "recorded":
             self._moulds.learn(envelope.payload, None)
 
     def _trusted(self, predicate: statements.Predicate, signers: list[str], at: str) -> None:
