@@ -55,6 +55,7 @@ class Scripted(BaseChatModel):
     wait: float = 0.0
     extra: dict[str, Any] = Field(default_factory=dict)
     said: list[int] = Field(default_factory=list)
+    asked: list[int] = Field(default_factory=list)
 
     @property
     def _llm_type(self) -> str:
@@ -89,6 +90,7 @@ class Scripted(BaseChatModel):
     async def _agenerate(
         self, messages: Any, stop: Any = None, run_manager: Any = None, **more: Any
     ) -> ChatResult:
+        self.asked.append(len(self.asked))
         if self.wait:
             await asyncio.sleep(self.wait)
         return ChatResult(generations=[ChatGeneration(message=self._next())])

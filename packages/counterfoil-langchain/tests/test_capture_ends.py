@@ -58,8 +58,10 @@ def test_cancelled_tasks(handler: Handler, evidence: Path) -> None:
     app = StateGraph(MessagesState).add_node("n", node).add_edge(START, "n").compile()
 
     async def cancel(work: Any) -> None:
+        before = len(model.asked)
         task = asyncio.create_task(work)
-        await asyncio.sleep(0.1)
+        while len(model.asked) == before and not task.done():
+            await asyncio.sleep(0.01)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
@@ -92,8 +94,10 @@ def test_what_never_ends_is_given_up_and_not_kept_for_ever(
 
     async def cancel(work: Callable[[], Any]) -> None:
         for _ in range(30):
+            before = len(model.asked)
             task = asyncio.create_task(work())
-            await asyncio.sleep(0.005)
+            while len(model.asked) == before and not task.done():
+                await asyncio.sleep(0.005)
             task.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await task

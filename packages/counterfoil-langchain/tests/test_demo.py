@@ -34,7 +34,7 @@ def served() -> Iterator[Endpoint]:
 def call(
     served: Endpoint, method: str, path: str, body: bytes = b"", **headers: str
 ) -> tuple[int, dict[str, str], bytes]:
-    with closing(http.client.HTTPConnection(served.base_url.split("/")[2], timeout=10)) as connection:
+    with closing(http.client.HTTPConnection(served.base_url.split("/")[2], timeout=120)) as connection:
         connection.request(method, path, body, headers)
         response = connection.getresponse()
         return response.status, dict(response.getheaders()), response.read()

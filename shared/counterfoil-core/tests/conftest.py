@@ -128,7 +128,7 @@ class Lab:
         )
 
     def python(
-        self, code: str, *arguments: object, before: Sequence[str] = (), timeout: float = 60, **more: str
+        self, code: str, *arguments: object, before: Sequence[str] = (), timeout: float = 300, **more: str
     ) -> str:
         """As ``start``, waited for; must end well; what it printed."""
         child = self.start(code, *arguments, before=before, **more)

@@ -16,7 +16,7 @@ def starts(evidence: Path) -> set[str]:
 
 
 def wait(condition: Callable[[], object]) -> None:
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 120
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.01)

@@ -78,7 +78,7 @@ def judge(*acknowledged):
     return result
 
 def until(condition):
-    end = time.monotonic() + 20
+    end = time.monotonic() + 120
     while not condition():
         assert time.monotonic() < end
         time.sleep(0.01)

@@ -128,7 +128,7 @@ def test_a_home_that_another_process_holds_holds_nobody_up(lab: Any, monkeypatch
     with _locks.locked():
         root = recorder.start("invoke_workflow", "app", actor=("app",), wait=True)
         recorder.end(root)
-        assert recorder.flush(timeout=20)
+        assert recorder.flush(timeout=120)
         wait(lambda: recorder.open()._forgetful)
     recorder.close()
     assert root.start in starts(lab.evidence)

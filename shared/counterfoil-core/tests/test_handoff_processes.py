@@ -48,7 +48,7 @@ def ask(child: subprocess.Popen[str], line: str) -> str:
 
 
 def stop(child: subprocess.Popen[str]) -> None:
-    _, err = child.communicate(timeout=30)
+    _, err = child.communicate(timeout=120)
     assert child.returncode == 0, err
 
 

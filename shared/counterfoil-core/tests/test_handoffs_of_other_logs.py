@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import counterfoil
+from counterfoil import stated
 
 NAMES = {
     "handoffs": lambda digest: {"handoffs": [digest]},
@@ -62,6 +63,19 @@ def test_what_an_earlier_session_accepted_is_named(accepted: Any, names: Callabl
         assert _calls(log.recorder, **names(digest)) == 0
     assert receiver.verdict() == ("intact", [])
     assert _named(receiver.evidence) == [digest]
+
+
+@WORDS
+def test_of_a_long_log_nobody_asks_what_stood_before(
+    accepted: Any, names: Callable[[str], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The application would wait while it is read."""
+    receiver, digest = accepted
+    receiver.close()
+    monkeypatch.setattr(stated, "LOOK_MAX", 100)
+    with receiver.inside() as log:
+        assert _calls(log.recorder, **names(digest)) == 1
+    assert receiver.verdict() == ("incomplete", ["CF-VERIFY-021"])
 
 
 @WORDS

@@ -37,7 +37,7 @@ def test_flush_close_and_records_at_the_same_time(lab: Any) -> None:
         time.sleep(0.01)
         recorder.close()
         for thread in threads:
-            thread.join(20)
+            thread.join(120)
             assert not thread.is_alive()
         kept = {call.start_digest for call in counterfoil.read(lab.evidence).calls()}
         assert {one for one in promised if one} <= kept
@@ -115,7 +115,7 @@ def test_ctrl_c_closes_the_log(lab: Any) -> None:
     assert child.stdout.readline() == "ready\n"
     time.sleep(0.1)
     child.send_signal(signal.SIGINT)
-    _, err = child.communicate(timeout=20)
+    _, err = child.communicate(timeout=120)
     assert "KeyboardInterrupt" in err
     result = lab.verify()
     # It may have struck between a record and its count, but the last checkpoint was written.

@@ -369,7 +369,7 @@ def tail(newcomer: Any) -> Iterator[Callable[[int, int], Any]]:
 
     yield start
     for child in [one for one in made if one.poll() is None]:
-        child.communicate("go\n", timeout=20)
+        child.communicate("go\n", timeout=120)
 
 
 def test_what_no_checkpoint_covers_is_marked(newcomer: Any, tail: Any) -> None:
@@ -384,7 +384,7 @@ def test_what_no_checkpoint_covers_is_marked(newcomer: Any, tail: Any) -> None:
     assert [line.endswith(" (unsigned)") for line in lines] == [not mark for mark in marks]
     assert "\nunsigned no checkpoint covers it yet" in shown
     assert told == [True, False]
-    child.communicate("go\n", timeout=20)
+    child.communicate("go\n", timeout=120)
     assert all(entry["covered"] for entry in listed(newcomer, "evidence"))
     assert "unsigned" not in newcomer("log", "evidence").stdout
 

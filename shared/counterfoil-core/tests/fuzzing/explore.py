@@ -34,8 +34,8 @@ def _mutation(name: str, seconds: int) -> int:
     import parsers
 
     seeds = parsers.SEEDS(name)
-    end, tried = time.monotonic() + seconds, 0
-    while time.monotonic() < end:
+    end, tried = time.process_time() + seconds, 0  # on a busy machine as many inputs as on any
+    while time.process_time() < end:
         data = mutation.inputs(tried, seeds)
         signal.alarm(_ONE_INPUT)
         _try(parsers, name, data)
