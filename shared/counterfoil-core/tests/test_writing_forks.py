@@ -40,10 +40,11 @@ def test_a_forked_child_opens_another_log(lab: Any) -> None:
     )
     result = lab.verify()
     assert result.counts["logs"] == 2
-    # The parent of the child's handoff is in the other log, and so is the request of the parent's call.
+    # What the child received, the parent of its handoff and the request of the parent's call are in the other log.
     assert {one.code for one in result.findings} == {"CF-VERIFY-021"}
     assert result.verdict == "incomplete"
     assert named(lab.evidence, "loss") == [
+        "a handoff that a call received is not in this log",
         "a parent of a handoff is not in this log",
         "a value was not stored",
     ]
