@@ -195,7 +195,13 @@ def home(tmp_path: Path) -> Iterator[Path]:
 
 
 @pytest.fixture
-def party(lab: Lab, no_plugins: Any) -> Iterator[Callable[..., Party]]:
+def _unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Homes take turns in one process: on a busy machine a checkpoint that is due would be kept in another's home."""
+    monkeypatch.setattr("counterfoil.writer.DELAY", 3600.0)
+
+
+@pytest.fixture
+def party(lab: Lab, no_plugins: Any, _unhurried: None) -> Iterator[Callable[..., Party]]:
     """``party(name, trusts=[...])``: an owner of a name with a home of its own, closed with the test."""
     made: list[Party] = []
 
@@ -223,7 +229,7 @@ def receiver(party: Callable[..., Party], sender: Party) -> Party:
 
 
 @pytest.fixture
-def sides(lab: Lab, no_plugins: Any) -> Iterator[tuple[Side, Side]]:
+def sides(lab: Lab, no_plugins: Any, _unhurried: None) -> Iterator[tuple[Side, Side]]:
     """A sender, and a receiver that trusts it."""
     sender, receiver = Side(lab, "sender"), Side(lab, "receiver")
     receiver.trust(sender)
