@@ -103,3 +103,21 @@ def test_a_list_of_other_logs_that_many_sessions_cite(lab: Any, monkeypatch: pyt
     with counted(monkeypatch, (stored, "read_blob")) as calls:
         assert lab.verify().verdict == "intact"
     assert calls == [1]  # the list, and none of the 66 notes
+
+
+def test_a_list_that_the_disk_gives_no_more(lab: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What cannot be read a second time accuses nobody: it is neither missing nor malformed."""
+    others = [counterfoil.open(lab.evidence, actor="a") for _ in range(66)]
+    for one in others:
+        counterfoil.seal(one, "x", to="b")
+    for one in others:
+        one.close()
+    with counterfoil.open(lab.evidence, actor="a") as first:
+        counterfoil.seal(first, "y", to="b")
+
+    def failing(*arguments: Any) -> bytes:
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(stored, "read_blob", failing)
+    result = lab.verify()
+    assert (result.verdict, [one.code for one in result.findings]) == ("cannot-tell", ["CF-STORE-001"])

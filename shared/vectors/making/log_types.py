@@ -143,6 +143,35 @@ def _notes() -> Iterator[Case]:
         log.segment()
         log.session(seen=[{"log": OTHER, "note": log.blob(note)}])
         yield Case(f"a cited note {name}", ending(log).evidence(first), "broken", ["CF-NOTE-021"])
+    for name, note in (
+        ("that is a text", b"no note"),
+        ("that is empty", b""),
+        ("of an origin that is none", formats.note(f"{first.origin}x", size, root, first.key)),
+        ("with more than one can have", right + b"x" * 512),
+    ):
+        log = Log()
+        log.segment()
+        log.session(seen=[{"log": OTHER, "note": log.blob(note)}])
+        yield Case(f"a cited note {name}", ending(log).evidence(first), "broken", ["CF-NOTE-003"])
+    log = Log()
+    log.segment()
+    third = formats.note(f"{first.origin[:-1]}f", size, root, first.key)
+    log.session(seen=[{"log": OTHER, "note": log.blob(third)}])
+    yield Case(
+        "a cited note of a log of another name", ending(log).evidence(first), "broken", ["CF-VERIFY-005"]
+    )
+    for name, others in (
+        ("empty", []),
+        ("of members with more than is known", [{"a": 1, "log": OTHER, "note": None}]),
+    ):
+        log = Log()
+        log.segment()
+        cited = log.blob(right)
+        listed = log.blob(jcs([one | {"note": cited} for one in others]))
+        log.session(seen={**listed, "media": formats.VALUE})
+        yield Case(
+            f"a list of other logs, {name}", ending(log).evidence(first), "intact", [], counts={"logs": 2}
+        )
     log = Log()
     log.segment()
     note = log.blob(right)

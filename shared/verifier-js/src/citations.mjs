@@ -1,12 +1,22 @@
 /** Checkpoints of other logs that a log's sessions cite (spec/log.md, `seen`). */
 import { isObject, readCanonical } from "./canonical.mjs";
-import { attempt } from "./errors.mjs";
+import { CounterfoilError, attempt } from "./errors.mjs";
 import { parseCheckpoint, parseNote } from "./notes.mjs";
 import { isReference, looksLikeReference } from "./references.mjs";
 
 /** @typedef {{log: string, where: string, checkpoint: import("./notes.mjs").Checkpoint | null, code: string}} Citation */
 
 const isCitation = (value) => isObject(value) && typeof value.log === "string";
+
+const MOST_NOTE = 512;
+const ORIGIN = /^[0-9a-f]{64}\/[0-9a-f]{16}\n/;
+
+/** The checkpoint in a note of a log. @param {Buffer} bytes */
+function read(bytes) {
+  if (bytes.length > MOST_NOTE || !ORIGIN.test(bytes.toString("latin1", 0, 82)))
+    throw new CounterfoilError("CF-NOTE-003", "what is cited of another log is no checkpoint");
+  return parseCheckpoint(parseNote(bytes));
+}
 
 export class Citations {
   /** @param {import("./judge.mjs").Judge} judge */
@@ -53,7 +63,7 @@ export class Citations {
       if (bytes === null) return;
       this.told.set(
         sha256,
-        attempt(() => parseCheckpoint(parseNote(bytes))),
+        attempt(() => read(bytes)),
       );
     }
     const { value, error } = this.told.get(sha256);

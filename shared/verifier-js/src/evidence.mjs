@@ -121,7 +121,10 @@ class EvidenceCheck {
         } else if (checkpoint === null)
           this.findings.add(code, where, "what a session cites is no checkpoint");
         else if (cited.judge.blind || cited.unread) continue;
-        else if (cited.judge.checkpoints.get(checkpoint.size) !== checkpoint.root)
+        else if (
+          cited.judge.checkpoints.get(checkpoint.size) !== checkpoint.root ||
+          !checkpoint.origin.endsWith(`/${log}`)
+        )
           this.findings.add("CF-VERIFY-005", where, "a log cites another history of a log, or a longer one");
       }
     }

@@ -8,7 +8,7 @@ from counterfoil import keys, notes
 from counterfoil.choosing import is_live
 from counterfoil.citations import Citations, Cited
 from counterfoil.entries import OWN, BlobSeen, CheckpointSeen, Entry, Event, NoteBehind, Problem, place
-from counterfoil.errors import CounterfoilError
+from counterfoil.errors import CounterfoilError, StoreError
 from counterfoil.evidence_checks import UNREAD
 from counterfoil.findings import Finding, Findings, Verdict
 from counterfoil.log import LogScan
@@ -64,6 +64,7 @@ class LogCheck:
         self._torn: Problem | None = None
         self._unended: set[str] = set()
         self._promised = False
+        self._stopped = False
 
     @property
     def cites(self) -> list[Cited]:
@@ -88,7 +89,16 @@ class LogCheck:
         return self.findings.whole()
 
     def take(self, event: Event) -> None:
-        """Judge what stands next in the log."""
+        """Judge what stands next in the log; nothing more once the system did not let be read what it cites."""
+        if self._stopped:
+            return
+        try:
+            self._take(event)
+        except StoreError as exc:
+            self._stopped = True
+            self.say(exc.code, self.name, exc.message)
+
+    def _take(self, event: Event) -> None:
         if isinstance(event, Entry):
             self._entry(event)
         elif isinstance(event, BlobSeen):
@@ -105,6 +115,8 @@ class LogCheck:
 
     def finish(self) -> None:
         """Judge the end of the log, where everything has passed by; what took memory for that is let go."""
+        if self._stopped:
+            self.scan.unread = self.scan.broken = True
         # A log whose first group is not on disk yet does not say whose it is: this home's own may be just beginning.
         origin = self.origin or (f"{self._own}/{self.name}" if self._own else "")
         live = bool(origin) and is_live(origin)

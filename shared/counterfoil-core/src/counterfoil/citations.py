@@ -5,23 +5,33 @@ Source: ``shared/spec/log.md``, *Opening entries* (``seen``).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from counterfoil import canonical, notes
 from counterfoil.digest import Reference, is_reference, looks_like_reference
-from counterfoil.errors import CounterfoilError
+from counterfoil.errors import CounterfoilError, StoreError
 
 if TYPE_CHECKING:
     from counterfoil.stored import Stored
 
-__all__ = ["MAX_NOTE", "Citations", "Cited", "Told", "is_citation", "is_list_of_citations", "told_by"]
+__all__ = [
+    "Citations",
+    "Cited",
+    "Told",
+    "is_citation",
+    "is_list_of_citations",
+    "may_be_checkpoint",
+    "told_by",
+]
 
 Told = tuple[str, int, str] | tuple[str, str]
 """Origin, size and root (hex) of a checkpoint; or code and message of what is none."""
 
-MAX_NOTE: Final = 512
+_MAX_NOTE: Final = 512
 """Bytes of a note that can be a checkpoint in the one form: the longest has 329."""
+_ORIGIN: Final = re.compile(rb"[0-9a-f]{64}/[0-9a-f]{16}\n")
 
 
 class Cited(NamedTuple):
@@ -32,8 +42,15 @@ class Cited(NamedTuple):
     told: Told
 
 
+def may_be_checkpoint(data: bytes) -> bool:
+    """Whether bytes begin as a log's checkpoint does, and are no more than one can have; else they are none."""
+    return len(data) <= _MAX_NOTE and _ORIGIN.match(data) is not None
+
+
 def told_by(note: bytes) -> Told:
     """What a note says that another log cites; who signed it is not asked."""
+    if not may_be_checkpoint(note):
+        return "CF-NOTE-003", "what is cited of another log is no checkpoint"
     try:
         checkpoint = notes.in_one_form(notes.Note.parse(note))
     except CounterfoilError as exc:
@@ -78,6 +95,8 @@ class Citations:
     def _read(self, listed: Any) -> object:
         try:
             return canonical.loads(self._stored.read(Reference.from_dict(listed)))
+        except StoreError:
+            raise  # what the system does not let be read accuses nobody
         except CounterfoilError:
             return None
 

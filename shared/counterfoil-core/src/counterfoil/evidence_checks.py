@@ -49,8 +49,8 @@ def cited(one: Outcome, everything: Mapping[str, Outcome], *, partial: bool) -> 
             continue
         if everything[name].blind:
             continue
-        _, size, root = told
-        if everything[name].checkpoints.get(size) != root:
+        origin, size, root = told
+        if everything[name].checkpoints.get(size) != root or not origin.endswith(f"/{name}"):
             yield Finding(
                 "CF-VERIFY-005",
                 name,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from counterfoil import statements
 from counterfoil.digest import MEDIA_JSON, Reference
-from counterfoil.errors import CounterfoilError
+from counterfoil.errors import CounterfoilError, StoreError
 
 if TYPE_CHECKING:
     from counterfoil.stored import Stored
@@ -50,6 +50,8 @@ class ParentLists:
             return _NOTHING
         try:
             parents = statements.parse_parents(self._stored.read(reference))
+        except StoreError:
+            raise  # what the system does not let be read accuses nobody
         except CounterfoilError:
             return _NOTHING
         whole = all(self._stored.knows(one.digest) for one in parents)

@@ -20,7 +20,6 @@ import orjson
 
 from counterfoil._ed25519 import PublicKey
 from counterfoil.before import Before, NotAlone
-from counterfoil.citations import Told
 from counterfoil.dsse import PAYLOAD_TYPE, Check, pae
 from counterfoil.entries import OWN, BlobSeen, Entry, Event
 from counterfoil.errors import CounterfoilError
@@ -95,7 +94,7 @@ class Part(NamedTuple):
     rows: bytes
     known: bytes
     citable: dict[bytes, tuple[int, int, int, int]]
-    noted: dict[bytes, bytes | Told]
+    noted: dict[bytes, bytes]
     items: list[tuple[int, int, Said | Event | Signed]]
     more: dict[Verdict, int]
     valid: set[bytes]

@@ -8,16 +8,17 @@ from typing import Final
 
 from counterfoil.alike import ValueMould, value_mould
 from counterfoil.before import Before
-from counterfoil.citations import MAX_NOTE, Told, told_by
+from counterfoil.citations import Told, may_be_checkpoint, told_by
 from counterfoil.digest import INLINE, Reference
-from counterfoil.errors import CounterfoilError
+from counterfoil.errors import CounterfoilError, StoreError
 from counterfoil.log import BlobSeen, read_blob
 from counterfoil.moulds import Known
 from counterfoil.packed import ROW, Digests, Passed
 from counterfoil.shapes import ANY, CITED, FOLD, TEXT, VALUE, Part, is_text, need_of, parts_of, shape_of
 from counterfoil.stores import FolderStore
+from counterfoil.stores.folder import store_error
 
-__all__ = ["HANDOFF", "LIST", "NOTE", "RECORD", "STATEMENT", "Stored"]
+__all__ = ["HANDOFF", "LIST", "RECORD", "STATEMENT", "Stored"]
 
 RECORD: Final = 0
 """What a digest is of; what comes later here is the more special."""
@@ -31,10 +32,8 @@ _LIST_MAX: Final = 64 << 20
 _DIGEST: Final = re.compile("[0-9a-f]{64}")
 _LATELY: Final = 4096
 """References remembered as there: an end repeats what its start cites."""
-LIST: Final = re.compile(rb'\[\{"log":"|\[\{"digest":"')
+LIST: Final = re.compile(rb"\[\{|\[\]\Z")
 """How a list of what a session cites of the other logs begins, and a list of parents."""
-NOTE: Final = re.compile(rb"[0-9a-f]{64}/[0-9a-f]{16}\n")
-"""How a log's checkpoint begins."""
 
 # The number that a digest has: size (31 bits), whether the bytes are text, whether they are a whole value, and the
 # number of the node that they are.
@@ -61,7 +60,7 @@ class Stored:
     ) -> None:
         self.blobs = Digests()
         self.citable: dict[bytes, tuple[int, int, int, int]] = {}
-        self.noted: dict[bytes, bytes | Told] = {}
+        self.noted: dict[bytes, bytes] = {}
         self._store = store
         self._name = name
         self._before = before
@@ -101,9 +100,9 @@ class Stored:
         number = len(data) | (_TEXT if is_text(data) else 0)
         if LIST.match(data):
             self.citable[digest] = blob.place
-        elif NOTE.match(data):
-            # Kept whole or judged now: to look for it later would take the way through all that stands before it.
-            self.noted[digest] = data if len(data) <= MAX_NOTE else told_by(data)
+        elif may_be_checkpoint(data):
+            # To look for it later would take the way through all that stands before it.
+            self.noted[digest] = data
         shape = shape_of(data)
         if shape is not None and data[:1] == b"{":
             self._moulds.learn(data, shape)
@@ -254,17 +253,21 @@ class Stored:
     def note(self, ref: Reference) -> tuple[bytes, Told]:
         """A checkpoint stored before, and what it says; empty when it is something else."""
         held = self.noted.get(bytes.fromhex(ref.sha256), b"")
-        return (held, told_by(held)) if isinstance(held, bytes) else (b"", held)
+        return held, told_by(held)
 
     def read(self, ref: Reference) -> bytes:
-        """Bytes of a list stored before; empty when they are something else."""
+        """Bytes of a list stored before; empty when they are something else. Raises StoreError: the disk fails."""
         digest = bytes.fromhex(ref.sha256)
         number, place = self.blobs.get(digest), self.citable.get(digest)
         if number is None or number & _SIZE != ref.size or ref.size > _LIST_MAX:
             return b""
         try:
             return b"" if place is None or self._store is None else read_blob(self._store, self._name, place)
-        except (CounterfoilError, OSError):
+        except StoreError:
+            raise
+        except OSError as exc:
+            raise store_error(exc, "cannot read the evidence", self._name) from exc
+        except CounterfoilError:
             return b""
 
     # -- records and statements ---------------------------------------------------------------------------------------

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from counterfoil import keys, log, notes, tree
 from counterfoil.bundles.facts import Facts, facts_of
 from counterfoil.bundles.selecting import Selection
-from counterfoil.citations import MAX_NOTE
+from counterfoil.citations import may_be_checkpoint
 from counterfoil.digest import Reference
 from counterfoil.entries import BlobSeen, CheckpointSeen, Entry, Problem
 from counterfoil.errors import CounterfoilError
 from counterfoil.log import LogScan
-from counterfoil.stored import LIST, NOTE
+from counterfoil.stored import LIST
 from counterfoil.stores import FolderStore
 
 __all__ = ["Evidence", "Gathered", "TextScan"]
@@ -72,7 +72,7 @@ class Evidence:
             if isinstance(event, BlobSeen):
                 if LIST.match(event.data):
                     self._lists[name, event.sha256] = event.place
-                elif NOTE.match(event.data) and len(event.data) <= MAX_NOTE:
+                elif may_be_checkpoint(event.data):
                     self._notes[name, event.sha256] = event.data
                 continue
             if isinstance(event, CheckpointSeen):
