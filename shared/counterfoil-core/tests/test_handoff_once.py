@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import threading
 import time
@@ -157,6 +158,57 @@ def test_nothing_is_acted_on_that_is_not_on_disk(
         with pytest.raises(HandoffError) as caught:
             counterfoil.seal(log, "x", to="receiver")
         assert caught.value.code == "CF-HANDOFF-003"
+
+
+def test_what_is_not_on_disk_yet_is_the_parents_alone(
+    sides: tuple[Side, Side], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a fork only one of two processes acts on what both remember as decided."""
+    sender, receiver = sides
+    envelope = sender.seal("x")
+    with receiver.inside() as log:
+        receiver.accept(sender.seal("warm"), "warm")
+        with monkeypatch.context() as patch:
+            patch.setattr(type(log.recorder.open()), "flush", lambda self, *, timeout=None: False)
+            with pytest.raises(HandoffError, match="CF-HANDOFF-003"):
+                counterfoil.accept(log, envelope, "x")
+        child = os.fork()
+        if child == 0:
+            said = 1
+            try:
+                counterfoil.accept(log, envelope, "x")
+            except HandoffRefusedError as exc:
+                said = 0 if exc.code == "CF-HANDOFF-018" else 2
+            finally:
+                os._exit(said)
+        assert os.waitpid(child, 0)[1] == 0
+        counterfoil.accept(log, envelope, "x")
+    receiver.close()
+    assert [one.status for one in receiver.receipts()].count("accepted") == 2
+
+
+def test_what_was_decided_goes_into_the_next_log(
+    sides: tuple[Side, Side], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sender, receiver = sides
+    envelope = sender.seal("x")
+    with receiver.inside() as log:
+        first = log.recorder.open()
+        receiver.accept(sender.seal("warm"), "warm")
+        with monkeypatch.context() as patch:
+            patch.setattr(type(first), "flush", lambda self, *, timeout=None: False)
+            with pytest.raises(HandoffError, match="CF-HANDOFF-003"):
+                counterfoil.accept(log, envelope, "x")
+        shutil.rmtree(receiver.evidence / first.log)
+        deadline = time.monotonic() + 60
+        while log.recorder.open() is first or log.recorder.open() is None:
+            log.recorder.value(str(time.monotonic()))
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        counterfoil.accept(log, envelope, "x")
+        assert receiver.refused(envelope, "x") == "CF-HANDOFF-018"
+    receiver.close()
+    assert [one.status for one in receiver.receipts()].count("accepted") == 1
 
 
 def test_a_nonce_is_its_senders_own(

@@ -242,7 +242,14 @@ def accept(
         refuse("CF-HANDOFF-012", "the statement has no nonce", "ask the sender to seal it")
     if not recorder.holds(reference) or not log.anchor():
         raise not_durable(writer.error)
-    answer = log.pending.pop(statement.digest, None)  # decided before, but its receipt was not on disk then
+    before = log.pending.pop(statement.digest, None)  # decided before, but its receipt was not on disk then
+    answer = None if before is None else before[1]
+    if before is not None and before[0] is not writer:
+        # That log was given up: the same receipt, as a copy, so that it is no second acceptance if both come to stand.
+        placed = log.place(writer, reversed(coming.chain)) and writer.entry(coming.envelope.to_bytes())
+        if not placed or not writer.entry(before[1].to_bytes()):
+            log.pending[statement.digest] = before
+            raise not_durable(writer.error)
     if answer is None:
         try:
             fresh = log.nonces.take(handoff.sender.key, handoff.nonce, expires=handoff.expires or 0)
@@ -266,7 +273,7 @@ def accept(
             log.nonces.free(handoff.sender.key, handoff.nonce)
             raise not_durable(writer.error)
     if not writer.flush():
-        log.pending[statement.digest] = answer
+        log.pending[statement.digest] = (writer, answer)
         raise not_durable(writer.error)
     coming.alone(statement.digest, handoff.nonce)
     log.standing.add(statement, writer.origin)

@@ -49,7 +49,6 @@ class OpenLog:
         recorder.open()
         self.accepted: ContextVar[str | None] = ContextVar("counterfoil_accepted", default=None)
         self.nonces = Nonces(recorder)
-        self.pending: dict[str, Envelope] = {}
         self._fresh()
 
     def _fresh(self) -> None:
@@ -59,12 +58,22 @@ class OpenLog:
         self._keeping = threading.RLock()
         self._refused = (0.0, 0)
         self._last = 0
+        self._pending: dict[str, tuple[Writer, Envelope]] = {}
         self._pid = os.getpid()
 
     def _forked(self) -> None:
         """A forked child begins anew: another thread of the parent may have held a lock."""
         if self._pid != os.getpid():
             self._fresh()
+
+    @property
+    def pending(self) -> dict[str, tuple[Writer, Envelope]]:
+        """Receipts of what was accepted and not on disk then, by handoff, with the writer that was to put them there.
+
+        The parent's are none of a forked child's, which has not used the handoff's nonce.
+        """
+        self._forked()
+        return self._pending
 
     @property
     def peers(self) -> Peers:
