@@ -50,7 +50,7 @@ def records() -> list[Any]:
                 "parent": _hex(rng, 16),
                 "run": _hex(rng, 16),
             },
-            "v": 0,
+            "v": 1,
         }
         for at in range(100)
     ]

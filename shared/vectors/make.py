@@ -44,7 +44,7 @@ FILES = {
 
 def text_of(content: dict[str, Any]) -> bytes:
     """A file's bytes: ASCII, one member a line, a newline at the end."""
-    return json.dumps({"version": 0, **content}, indent=1, sort_keys=True).encode("ascii") + b"\n"
+    return json.dumps({"version": 1, **content}, indent=1, sort_keys=True).encode("ascii") + b"\n"
 
 
 def main() -> int:

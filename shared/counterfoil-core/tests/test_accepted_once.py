@@ -267,7 +267,7 @@ def test_a_receipt_of_one_s_own_that_names_no_log_is_not_kept(party: Make) -> No
         "sender": {"actor": "one", "key": one.key.keyid},
         "status": "accepted",
     }
-    answer = one.sign(said, kind="urn:counterfoil:receipt:v0")
+    answer = one.sign(said, kind="urn:counterfoil:receipt:v1")
     with one.inside() as log:
         assert takes(one, log, answer) == "CF-HANDOFF-025"
     assert one.verdict() == ("intact", [])

@@ -158,7 +158,7 @@ def test_row_12_one_signed_thing_taken_for_another(sender: Any, receiver: Any) -
     }
     assert receiver.refuses(sender.sign(receipt, kind=statements.RECEIPT)) == "CF-HANDOFF-012"
     assert receiver.refuses(sender.sign_bytes(Envelope.parse(sender.policy_of()).payload)) == "CF-HANDOFF-012"
-    other = resigned(sender, envelope, lambda data: data.replace(b"handoff:v0", b"gift:v0"))
+    other = resigned(sender, envelope, lambda data: data.replace(b"handoff:v1", b"gift:v1"))
     assert receiver.refuses(other) == "CF-HANDOFF-012"
     # The right kind about another payload than it says.
     value = canonical.loads(envelope.payload)

@@ -50,7 +50,7 @@ def test_a_handoff_appended_after_the_last_checkpoint(valid: Any) -> None:
     (path,) = valid.segments()
     last = [canonical.loads(data) for kind, data in items(path) if kind == segments.ENTRY][-1]
     prev = hashlib.sha256(canonical.dumps(last)).hexdigest()
-    body = b'{"content":{"op":"custom","phase":"point"},"context":{},"v":0}'
+    body = b'{"content":{"op":"custom","phase":"point"},"context":{},"v":1}'
     data = log.entry_bytes(body, last["i"] + 1, prev)
     path.write_bytes(path.read_bytes() + chunk(item(segments.ENTRY, data)))
     assert nowhere_intact(valid)[:2] == ("incomplete", "incomplete")

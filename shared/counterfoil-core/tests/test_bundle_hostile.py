@@ -84,11 +84,11 @@ def test_a_million_hashes_in_a_gap(file: Path) -> None:
 def test_a_million_parents_in_a_record(file: Path) -> None:
     parent = b'{"digest":"%b","rel":"control"}' % (b"0" * 64)
     head = b'{"body":{"content":{"op":"step"},"context":{"parents":['
-    body = head + b",".join([parent] * 1_000_000) + b']},"v":0},"i":0,"prev":"' + b"0" * 64 + b'"}'
+    body = head + b",".join([parent] * 1_000_000) + b']},"v":1},"i":0,"prev":"' + b"0" * 64 + b'"}'
     file.write_bytes(b"\n".join([*SMALL[:3], body, b""]))
     assert first(file).code == "CF-BUNDLE-002"
     # As many as a line can have: an entry is far smaller, and nothing of it is looked at.
-    body = head + b",".join([parent] * 9_000) + b']},"v":0},"i":0,"prev":"' + b"0" * 64 + b'"}'
+    body = head + b",".join([parent] * 9_000) + b']},"v":1},"i":0,"prev":"' + b"0" * 64 + b'"}'
     file.write_bytes(b"\n".join([*SMALL[:3], body, b""]))
     assert first(file).code == "CF-BUNDLE-010"
 

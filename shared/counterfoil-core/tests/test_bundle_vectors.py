@@ -152,7 +152,7 @@ def bundles(place: Path, case: dict[str, Any]) -> Iterator[Verification]:
     evidence, ring = laid_out(place, case)
     reader = counterfoil.read(evidence)
     asked = [{"run": one.id} for one in reader.runs() if one.root is not None]
-    asked += [{"handoff": one.digest} for _, one in reader.statements() if one.kind.endswith("handoff:v0")]
+    asked += [{"handoff": one.digest} for _, one in reader.statements() if one.kind.endswith("handoff:v1")]
     policy = case["policy"].encode() if "policy" in case else None
     for number, one in enumerate(asked):
         file = place / f"{number}.bundle"

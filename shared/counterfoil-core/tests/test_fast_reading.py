@@ -14,7 +14,7 @@ from counterfoil.errors import CounterfoilError
 
 REFERENCE = {"media": "text/plain;charset=utf-8", "sha256": "a" * 64, "size": 5}
 ENTRY: dict[str, Any] = {
-    "body": {"content": {"op": "custom", "request": REFERENCE}, "context": {"at": 1}, "v": 0},
+    "body": {"content": {"op": "custom", "request": REFERENCE}, "context": {"at": 1}, "v": 1},
     "i": 0,
     "prev": "0" * 64,
 }

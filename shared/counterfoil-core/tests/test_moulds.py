@@ -51,7 +51,7 @@ START = {
         "parents": [{"digest": HEX, "rel": "data"}, {"digest": "f" * 64, "rel": "control"}],
         "run": "r",
     },
-    "v": 0,
+    "v": 1,
 }
 END = {
     "content": {
@@ -69,9 +69,9 @@ END = {
         "run": "r",
         "usage": {"input": 0, "list": [True, "x"]},
     },
-    "v": 0,
+    "v": 1,
 }
-POINT = {"content": {"list": [1, [], {}], "op": "custom", "phase": "point"}, "context": {"run": "r"}, "v": 0}
+POINT = {"content": {"list": [1, [], {}], "op": "custom", "phase": "point"}, "context": {"run": "r"}, "v": 1}
 RECORDS = (START, END, POINT)
 
 

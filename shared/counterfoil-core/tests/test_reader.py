@@ -341,7 +341,7 @@ def test_statements_of_any_shape(lab: Any, one_run: Any, maker: Callable[[], Mak
         b"\xff",
         b'{"body":{},"i":1,"prev":""}',
         b"[" * 70 + b"]" * 70,
-        b'{"body":{"content":{"op":"custom"},"context":{},"v":1},"i":1,"prev":"%b"}' % (b"0" * 64),
+        b'{"body":{"content":{"op":"custom"},"context":{},"v":2},"i":1,"prev":"%b"}' % (b"0" * 64),
         b" " * 100,
         b'{"a":1,"a":2}',
         b"x" * 70_000,
@@ -377,7 +377,7 @@ def test_items_of_any_shape(maker: Callable[[], Maker], data: bytes) -> None:
 
 def test_a_newer_version_is_not_called_broken(maker: Callable[[], Maker]) -> None:
     made = maker()
-    made.entry(b'{"content":{"op":"custom"},"context":{},"v":1}')
+    made.entry(b'{"content":{"op":"custom"},"context":{},"v":2}')
     made.write()
     result = everything(made.folder.parent, made.key)
     assert (result.verdict, {one.code for one in result.findings}) == ("cannot-tell", {"CF-LOG-022"})
@@ -386,7 +386,7 @@ def test_a_newer_version_is_not_called_broken(maker: Callable[[], Maker]) -> Non
         {
             "_type": statements.TYPE,
             "predicate": {},
-            "predicateType": "urn:counterfoil:policy:v0",
+            "predicateType": "urn:counterfoil:policy:v1",
             "subject": [{}],
         }
     )

@@ -62,7 +62,7 @@ class Row(Forger):
         self.lies, self.believed = lies, believed
 
     def record(self, content: dict[str, Any], context: dict[str, Any]) -> Item:
-        return segments.ENTRY, canonical.dumps({"content": content, "context": context, "v": 0})
+        return segments.ENTRY, canonical.dumps({"content": content, "context": context, "v": 1})
 
     def opening(self, op: str = "segment", **context: Any) -> Item:
         told: Any = {"peaks": [peak.hex() for peak in self.tree.peaks()], "size": self.tree.size}
@@ -281,7 +281,7 @@ def test_a_record(pinned: Any, case: str, segment: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "body", [{"content": {}, "context": {}, "v": 1}, {"content": {}, "context": {}, "v": 0}, []]
+    "body", [{"content": {}, "context": {}, "v": 2}, {"content": {}, "context": {}, "v": 1}, []]
 )
 @pytest.mark.parametrize("segment", [0, 1, 2])
 def test_what_is_no_record_of_this_version(pinned: Any, body: Any, segment: int) -> None:

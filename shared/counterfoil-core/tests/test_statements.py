@@ -99,7 +99,7 @@ def test_the_frame() -> None:
         (value | {"subject": []}, "CF-STMT-005"),
         (value | {"subject": [SUBJECT, SUBJECT]}, "CF-STMT-005"),
         (value | {"subject": SUBJECT}, "CF-STMT-005"),
-        (value | {"predicateType": "urn:counterfoil:handoff:v1"}, "CF-STMT-004"),
+        (value | {"predicateType": "urn:counterfoil:handoff:v2"}, "CF-STMT-004"),
         (value | {"predicateType": 5}, "CF-STMT-004"),
         (value | {"predicate": []}, "CF-STMT-005"),
         ([], "CF-STMT-003"),

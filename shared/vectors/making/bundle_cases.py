@@ -84,15 +84,15 @@ def _form(log: Log, small: Lines) -> Iterator[Case]:
         return Case(name, data, "broken", [code], where=where)
 
     text = bundles.text
-    later = [b'{"counterfoil":"bundle","v":1}', b"whatever"]
+    later = [b'{"counterfoil":"bundle","v":2}', b"whatever"]
     yield Case("a later version", text(later), "cannot-tell", ["CF-BUNDLE-001"], where="line 1")
-    for version in (1, -1, 2**53 - 1):
+    for version in (0, 2, -1, 2**53 - 1):
         other = edited(small, put(v=version), 1)
         yield Case(f"v is {version}", other, "cannot-tell", ["CF-BUNDLE-001"], where="line 1")
     for value in (None, "", "1", "x", True, 1.5, [], {}):
         yield fault(f"v is {jcs(value).decode()}", "CF-BUNDLE-003", edited(small, put(v=value), 1), "line 1")
     yield fault(
-        "v with a space", "CF-BUNDLE-002", text([b'{"counterfoil":"bundle","v": 0}', *small[1:]]), "line 1"
+        "v with a space", "CF-BUNDLE-002", text([b'{"counterfoil":"bundle","v": 1}', *small[1:]]), "line 1"
     )
     for number, name, values in (
         (3, "spki", (None, 1, True, [], {})),
@@ -122,7 +122,7 @@ def _form(log: Log, small: Lines) -> Iterator[Case]:
     yield fault("a size that is none, unsigned", "CF-NOTE-012", edited(small, put(note=resized), 3), "line 3")
     unnamed = signed.replace(log.origin, "", 1)
     yield fault("the note has no origin", "CF-BUNDLE-003", edited(small, put(note=unnamed), 3), "line 3")
-    first = [b'{"counterfoil":"bundle","v":0,"w":1}', *small[1:]]
+    first = [b'{"counterfoil":"bundle","v":1,"w":1}', *small[1:]]
     yield fault("a first line with more", "CF-BUNDLE-003", text(first), "line 1")
     yield fault("nothing but the first line", "CF-BUNDLE-002", text(small[:1]), "line 1")
     yield fault("no newline at the end", "CF-BUNDLE-002", text(small)[:-1], "line 8")
@@ -163,7 +163,7 @@ def _form(log: Log, small: Lines) -> Iterator[Case]:
     yield fault("two entries in another order", "CF-BUNDLE-010", text(swapped), "line 4")
     yield fault("an entry less", "CF-BUNDLE-010", text([*small[:4], *small[5:]]), "line 5")
     yield fault("an entry twice", "CF-BUNDLE-010", text([*small[:4], *small[3:]]), "line 5")
-    late = {"body": {"content": {"op": "custom"}, "context": {}, "v": 1}, "i": 1}
+    late = {"body": {"content": {"op": "custom"}, "context": {}, "v": 2}, "i": 1}
     changed = edited(small, put(**late), 5)
     yield fault("an entry that was changed", "CF-BUNDLE-010", changed, "line 6")
     yield fault("an entry of no form", "CF-LOG-021", edited(small, put(body={}), 6), "line 6")

@@ -159,7 +159,7 @@ def lines(
         "logs": len(sections),
     } | (counts or {})
     return [
-        jcs({"counterfoil": "bundle", "v": 0}),
+        jcs({"counterfoil": "bundle", "v": 1}),
         jcs({"asked": asked, "counts": told, "kind": "contents"}),
         *(line for one in sections for line in one),
         *(line for digest in sorted(blobs) for line in blob(blobs[digest])),

@@ -204,7 +204,7 @@ def statement(kind: str, subject: dict[str, Any], predicate: dict[str, Any]) -> 
         {
             "_type": "https://in-toto.io/Statement/v1",
             "predicate": predicate,
-            "predicateType": f"urn:counterfoil:{kind}:v0",
+            "predicateType": f"urn:counterfoil:{kind}:v1",
             "subject": [subject],
         }
     )

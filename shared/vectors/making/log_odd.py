@@ -46,8 +46,8 @@ def _recoveries() -> Iterator[Case]:
 
 def _versions() -> Iterator[Case]:
     """Of a later version nothing is known but where it says so."""
-    good: dict[str, Any] = {"content": {"op": "x", "phase": "point"}, "context": {}, "v": 1}
-    changes: list[dict[str, Any]] = [{"v": one} for one in (-1, *_OTHERS)]
+    good: dict[str, Any] = {"content": {"op": "x", "phase": "point"}, "context": {}, "v": 2}
+    changes: list[dict[str, Any]] = [{"v": one} for one in (-1, 0, *_OTHERS[1:])]
     changes += [{name: one} for name in ("content", "context") for one in _OTHERS]
     changes += [{"content": {"op": one}} for one in _OTHERS]
     for change in changes:
@@ -57,9 +57,9 @@ def _versions() -> Iterator[Case]:
         yield Case(name, ending(log).evidence(), "cannot-tell", ["CF-LOG-022"])
     for change in (
         {"more": 1},
-        {"v": 0, "content": 1},
-        {"v": 0, "context": []},
-        {"v": 0, "content": {"op": 1}},
+        {"v": 1, "content": 1},
+        {"v": 1, "context": []},
+        {"v": 1, "content": {"op": 1}},
     ):
         log = begun()
         log.entry(good | change)

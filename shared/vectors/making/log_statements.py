@@ -161,7 +161,7 @@ def statement_cases() -> Iterator[Case]:
         return ending(log)
 
     subject = {"digest": {"sha256": "0" * 64}, "name": "x"}
-    later = formats.statement("binding", subject, {}).replace(b":v0", b":v9")
+    later = formats.statement("binding", subject, {}).replace(b":v1", b":v9")
     yield Case("a statement of a later version", signed(later).evidence(), "cannot-tell", ["CF-STMT-004"])
     yield broken(
         "a statement without its members", signed(formats.statement("binding", subject, {})), "CF-STMT-005"

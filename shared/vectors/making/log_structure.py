@@ -89,7 +89,7 @@ _EMPTY = "28b52ffd00586c0000280200000000010008077cd102"
 def entry_cases() -> Iterator[Case]:
     """What is wrong with entries and the chain."""
     content = {"name": "x", "op": "custom", "phase": "point"}
-    body = {"content": content, "context": {}, "v": 0}
+    body = {"content": content, "context": {}, "v": 1}
 
     def with_entry(make: Callable[[Log], object]) -> Log:
         log = run(begun())
@@ -110,7 +110,7 @@ def entry_cases() -> Iterator[Case]:
         "an entry that is not canonical",
         with_entry(
             lambda log: raw(
-                log, b'{"body":{"content":{"op":"custom"},"context":{},"v": 0},"i":INDEX,"prev":"PREV"}'
+                log, b'{"body":{"content":{"op":"custom"},"context":{},"v": 1},"i":INDEX,"prev":"PREV"}'
             )
         ),
         "CF-CANON-018",
@@ -120,7 +120,7 @@ def entry_cases() -> Iterator[Case]:
         with_entry(
             lambda log: raw(
                 log,
-                b'{"body":{"content":{"op":"custom"},"context":{},"v":0},"i":INDEX,"i":INDEX,"prev":"PREV"}',
+                b'{"body":{"content":{"op":"custom"},"context":{},"v":1},"i":INDEX,"i":INDEX,"prev":"PREV"}',
             )
         ),
         "CF-CANON-012",
@@ -139,12 +139,12 @@ def entry_cases() -> Iterator[Case]:
     )
     yield broken(
         "a record without op",
-        with_entry(lambda log: log.entry({"content": {}, "context": {}, "v": 0})),
+        with_entry(lambda log: log.entry({"content": {}, "context": {}, "v": 1})),
         "CF-LOG-021",
     )
     yield Case(
         "a record of a later version",
-        with_entry(lambda log: log.entry({"content": content, "context": {}, "v": 1})).evidence(),
+        with_entry(lambda log: log.entry({"content": content, "context": {}, "v": 2})).evidence(),
         "cannot-tell",
         ["CF-LOG-022"],
     )

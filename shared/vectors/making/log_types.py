@@ -236,7 +236,7 @@ def _later() -> Iterator[Case]:
     def unknown() -> Log:
         log = Log()
         log.segment()
-        log.entry({"content": {"op": "session", "phase": "point"}, "context": log.tree(), "v": 1})
+        log.entry({"content": {"op": "session", "phase": "point"}, "context": log.tree(), "v": 2})
         return log
 
     log = run(unknown())

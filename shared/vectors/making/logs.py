@@ -114,7 +114,7 @@ class Log:
 
     def record(self, content: dict[str, Any], context: dict[str, Any]) -> str:
         """Append a record; its digest."""
-        return self.entry({"content": content, "context": context, "v": 0})
+        return self.entry({"content": content, "context": context, "v": 1})
 
     def now(self) -> int:
         """The clock."""

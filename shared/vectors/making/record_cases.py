@@ -103,7 +103,7 @@ def records() -> list[dict[str, Any]]:
     ]
     out = []
     for name, content, context in listed:
-        text = jcs({"content": content, "context": context, "v": 0})
+        text = jcs({"content": content, "context": context, "v": 1})
         out.append({"name": name, "sha256": sha256(text), "size": len(text), "text": text.decode()})
     return out
 
@@ -167,7 +167,7 @@ def entries() -> list[dict[str, Any]]:
         body = {
             "content": {"name": "n", "op": "custom", "phase": "point"},
             "context": {"at": AT + number},
-            "v": 0,
+            "v": 1,
         }
         text = jcs({"body": body, "i": number, "prev": prev})
         prev = sha256(text)
@@ -192,13 +192,13 @@ def refused() -> list[dict[str, Any]]:
     listed: list[tuple[str, Any, str]] = [
         ("a list", [], "CF-LOG-021"),
         ("a text", "record", "CF-LOG-021"),
-        ("without context", {"content": content, "v": 0}, "CF-LOG-021"),
-        ("a further member", {"content": content, "context": {}, "v": 0, "x": 1}, "CF-LOG-021"),
-        ("without op", {"content": {}, "context": {}, "v": 0}, "CF-LOG-021"),
-        ("an op that is a number", {"content": {"op": 1}, "context": {}, "v": 0}, "CF-LOG-021"),
-        ("a content that is a list", {"content": [], "context": {}, "v": 0}, "CF-LOG-021"),
-        ("a context that is null", {"content": content, "context": None, "v": 0}, "CF-LOG-021"),
-        ("version 1", {"content": content, "context": {}, "v": 1}, "CF-LOG-022"),
+        ("without context", {"content": content, "v": 1}, "CF-LOG-021"),
+        ("a further member", {"content": content, "context": {}, "v": 1, "x": 1}, "CF-LOG-021"),
+        ("without op", {"content": {}, "context": {}, "v": 1}, "CF-LOG-021"),
+        ("an op that is a number", {"content": {"op": 1}, "context": {}, "v": 1}, "CF-LOG-021"),
+        ("a content that is a list", {"content": [], "context": {}, "v": 1}, "CF-LOG-021"),
+        ("a context that is null", {"content": content, "context": None, "v": 1}, "CF-LOG-021"),
+        ("version 2", {"content": content, "context": {}, "v": 2}, "CF-LOG-022"),
         ("version false", {"content": content, "context": {}, "v": False}, "CF-LOG-022"),
     ]
     return [{"body": body, "code": code, "name": name} for name, body, code in listed]

@@ -174,7 +174,7 @@ def refused_statements() -> list[dict[str, Any]]:
         ("null", made({**HANDOFF, "nonce": None}), "CF-STMT-006"),
         ("a float", made({**HANDOFF, "issued": 1.5}), "CF-STMT-006"),
         ("an unknown kind", made(kind="gift"), "CF-STMT-004"),
-        ("a later version", good.replace(b"handoff:v0", b"handoff:v9"), "CF-STMT-004"),
+        ("a later version", good.replace(b"handoff:v1", b"handoff:v9"), "CF-STMT-004"),
         ("another prefix", good.replace(b"urn:counterfoil", b"urn:counterfeit"), "CF-STMT-004"),
         ("no subject", jcs({**value, "subject": []}), "CF-STMT-005"),
         ("two subjects", jcs({**value, "subject": [SUBJECT, SUBJECT]}), "CF-STMT-005"),

@@ -96,7 +96,7 @@ class FormReader {
   first(value) {
     if (!hasExactly(value, "counterfoil", "v") || value.counterfoil !== "bundle" || !Number.isSafeInteger(value.v))
       throw this.fail("003", "the first line is not a bundle's");
-    if (value.v !== 0) throw this.fail("001", "the bundle is of a version that is not known here");
+    if (value.v !== 1) throw this.fail("001", "the bundle is of a version that is not known here");
   }
 
   contents({ asked, counts }) {

@@ -45,7 +45,7 @@ export function bodyKind(body) {
   if (isObject(body) && Object.hasOwn(body, "payload")) return "envelope";
   const bad = refuse("021", "an entry is neither a record nor an envelope");
   if (!hasExactly(body, "content", "context", "v")) throw bad;
-  if (body.v !== 0) throw refuse("022", "a record is of a version that is not known here");
+  if (body.v !== 1) throw refuse("022", "a record is of a version that is not known here");
   if (!isObject(body.content) || !isObject(body.context) || typeof body.content.op !== "string") throw bad;
   return "record";
 }

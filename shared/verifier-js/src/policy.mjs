@@ -59,7 +59,7 @@ const policyShape = object(
   },
 );
 const KINDS = {
-  "policy:v0": {
+  "policy:v1": {
     shape: policyShape,
     subject: object({ digest: object({ sha256: hex64 }), name }),
     about: () => true,

@@ -89,7 +89,7 @@ const binding = object({ actor: name, key: hex64, spki: text(256, 0), origin: na
 
 /** Predicates by type: their shape, and whether a subject is what the predicate is about. @type {Record<string, Kind>} */
 const KINDS = {
-  "handoff:v0": {
+  "handoff:v1": {
     shape: handoff,
     subject: object({
       digest: object({ "counterfoil-v1": hex64 }, { sha256: hex64 }),
@@ -97,12 +97,12 @@ const KINDS = {
     }),
     about: (subject, predicate) => subject.digest["counterfoil-v1"] === predicate.content.payload,
   },
-  "receipt:v0": {
+  "receipt:v1": {
     shape: receipt,
     subject: object({ digest: object({ sha256: hex64 }), name: oneOf("handoff") }),
     about: (subject, predicate) => subject.digest.sha256 === predicate.handoff,
   },
-  "binding:v0": {
+  "binding:v1": {
     shape: binding,
     subject: object({ digest: object({ sha256: hex64 }), name }),
     about: (subject, predicate) =>

@@ -81,7 +81,7 @@ function contentRoots(entries) {
   for (const { text } of entries) {
     const body = JSON.parse(bodyText(text));
     const statement = body.payload === undefined ? null : JSON.parse(Buffer.from(body.payload, "base64"));
-    if (statement !== null && statement.predicateType !== "urn:counterfoil:handoff:v0") continue;
+    if (statement !== null && statement.predicateType !== "urn:counterfoil:handoff:v1") continue;
     const run = statement === null ? body.context.run : statement.predicate.run;
     const content = statement === null ? body.content : statement.predicate.content;
     // The texts are canonical, and none of these objects has a key that looks like an array index.

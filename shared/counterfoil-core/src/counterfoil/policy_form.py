@@ -31,7 +31,7 @@ __all__ = [
     "public_of",
 ]
 
-KIND: Final = "urn:counterfoil:policy:v0"
+KIND: Final = "urn:counterfoil:policy:v1"
 MAX_ENVELOPE: Final = 512 * 1024
 MAX_SKEW: Final = 86_400_000
 """Milliseconds: the most by which a policy may let clocks differ."""

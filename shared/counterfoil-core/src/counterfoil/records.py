@@ -1,10 +1,10 @@
 """A record is one entry about one thing that happened; its ``content`` repeats in a replay, its ``context`` does not.
 
-JSON form (version 0, ``shared/spec/record.md``)::
+JSON form (version 1, ``shared/spec/record.md``)::
 
     {"content": {"actor", "address", "name", "op", "phase", "request", "response", "parents", "status", ...},
      "context": {"at", "call", "run", "parent", "parents", "usage", "provider", ...},
-     "v": 0}
+     "v": 1}
 
 Integers only, references for values, at most 32 KiB. ``at`` is Unix time in microseconds.
 """
@@ -39,7 +39,7 @@ __all__ = [
     "without",
 ]
 
-VERSION: Final = 0
+VERSION: Final = 1
 MAX_RECORD: Final = 32 * 1024
 MAX_ACTOR: Final = 1024
 MAX_ADDRESS: Final = 1024

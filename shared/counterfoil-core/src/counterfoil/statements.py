@@ -63,9 +63,9 @@ __all__ = [
 ]
 
 TYPE: Final = "https://in-toto.io/Statement/v1"
-HANDOFF: Final = "urn:counterfoil:handoff:v0"
-RECEIPT: Final = "urn:counterfoil:receipt:v0"
-BINDING: Final = "urn:counterfoil:binding:v0"
+HANDOFF: Final = "urn:counterfoil:handoff:v1"
+RECEIPT: Final = "urn:counterfoil:receipt:v1"
+BINDING: Final = "urn:counterfoil:binding:v1"
 
 MAX_STATEMENT: Final = 8 * 1024
 MAX_DEPTH: Final = 16

@@ -70,7 +70,7 @@ def test_statements_are_points_with_their_own_digest(cli: Any, desk: Any) -> Non
     assert digests == [
         statement.digest
         for _, statement in counterfoil.read(desk.evidence).statements()
-        if statement.kind.endswith("handoff:v0")
+        if statement.kind.endswith("handoff:v1")
     ]
     assert digests[-4:] == list(desk.handoffs.values())
     assert {entry["actor"] for entry in entries} == {"planner", "clear", "writer", "reviewer"}
@@ -100,7 +100,7 @@ def test_show_json_is_the_record_with_its_values(process: Any, desk: Any) -> Non
     chat = desk.calls["writer chat"]
     found = process.json("show", chat.end[:12], "-e", desk.evidence)
     assert found["digest"] == chat.end
-    assert found["v"] == 0
+    assert found["v"] == 1
     assert found["content"]["op"] == "chat"
     assert found["content"]["request"]["model"] == "m-1"
     assert found["content"]["request"]["messages"][0] == "and then?"

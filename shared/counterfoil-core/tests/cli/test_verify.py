@@ -96,7 +96,7 @@ def test_a_record_of_a_later_version_is_not_judged(cli: Any, home: Any, tmp_path
     with home(tmp_path / "home"):
         recorder = counterfoil.Recorder(tmp_path / "evidence")
         recorder.end(recorder.start("invoke_workflow", "w", actor=("w",)))
-        body = {"content": {"op": "custom"}, "context": {}, "v": 1}
+        body = {"content": {"op": "custom"}, "context": {}, "v": 2}
         recorder.open().entry(canonical.dumps(body))
         recorder.close()
     found = cli.json("verify", tmp_path / "evidence", code=5)

@@ -120,7 +120,7 @@ class Place:
                 "sha256": hashlib.sha256(file).hexdigest(),
             },
             "context": {},
-            "v": 0,
+            "v": 1,
         }
         file += segments.raw_chunk(entry(canonical.dumps(stored)))
         text = notes.Checkpoint(self.origin, index, leaves.root()).to_text()

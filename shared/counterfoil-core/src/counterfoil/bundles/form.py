@@ -36,7 +36,7 @@ __all__ = [
 
 MARK: Final = b'{"counterfoil":"bundle"'
 """What every bundle begins with, of whichever version."""
-FIRST: Final = MARK + b',"v":0}'
+FIRST: Final = MARK + b',"v":1}'
 """The first line of a bundle of this version."""
 
 MAX_LINE: Final = 1 << 20
