@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import counterfoil
-from counterfoil import handoff, nonces
+from counterfoil import handoff, nonces, statements
 from counterfoil.dsse import Envelope
 from counterfoil.errors import HandoffRefusedError
 from counterfoil.openlog import OpenLog
@@ -154,16 +154,20 @@ def test_nobody_can_tell_takes_the_receipt_back(
     assert row["status"] == "refused"
 
 
+@pytest.mark.parametrize("anchored", [False, True])
 def test_a_log_that_goes_meanwhile_leaves_no_receipt_without_its_handoff(
-    pair: tuple[Any, Any, OpenLog], monkeypatch: pytest.MonkeyPatch
+    pair: tuple[Any, Any, OpenLog], anchored: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Receipt and handoff stand in one log, whichever the recorder writes by then."""
+    """Receipt and handoff stand in one log, whichever the recorder writes by then; the receipt names no other one."""
     sender, receiver, second = pair
     writer = second.recorder.open()
     real = handoff.receipt
 
     def late(log: OpenLog, *arguments: Any, **more: Any) -> Any:
         log.recorder._writer = None  # the next entry opens another log
+        if anchored:
+            assert log.recorder.open().entry(envelope.to_bytes())
+            assert log.anchor()
         return real(log, *arguments, **more)
 
     monkeypatch.setattr(handoff, "receipt", late)
@@ -174,6 +178,13 @@ def test_a_log_that_goes_meanwhile_leaves_no_receipt_without_its_handoff(
     second.close()
     writer.close()
     assert receiver.verdict() == ("intact", [])
+    told = [
+        (entry.log, one.predicate.own)
+        for entry, one in counterfoil.read(receiver.evidence).statements()
+        if isinstance(one.predicate, statements.Receipt)
+    ]
+    assert told
+    assert all(own is None or own.origin.endswith(f"/{log}") for log, own in told)
 
 
 # -- receipts that come back ------------------------------------------------------------------------------------------

@@ -14,7 +14,8 @@ from making.cases import begun, ending, run
 from making.formats import b64, jcs, sha256
 from making.log_complete import RUN2, accepted, complete, received
 from making.log_statements import bound, handoff
-from making.logs import IDENTITY, KEYS, PEER, RUN, STRANGER, Log
+from making.log_trust import accepting
+from making.logs import IDENTITY, KEYS, LOG, OTHER, PEER, RUN, STRANGER, Log
 
 
 @dataclass
@@ -366,6 +367,7 @@ def _judgement(log: Log, small: Lines) -> Iterator[Case]:
     yield Case("a grant left out", bundles.text(bare), "broken", ["CF-TRUST-040"])
     yield from _peers()
     yield from _histories()
+    yield from _acceptances()
     yield from _losses()
     yield from _statements()
 
@@ -396,6 +398,28 @@ def _histories() -> Iterator[Case]:
         heads = [last["size"]] if "root" in change else []
         found = whole(log, (0, 4, 5), (0, 4, 5), asked={"handoff": digest}, heads=heads)
         yield Case(name, bundles.text(found), "broken", ["CF-VERIFY-005"])
+
+
+def _acceptances() -> Iterator[Case]:
+    """A handoff that two logs of one identity accepted, with all receipts for it; then a log's word about itself."""
+    for name, back, copied, verdict, codes in (
+        ("a handoff accepted in two logs", False, False, "broken", ["CF-VERIFY-048"]),
+        ("a handoff accepted in two logs, taken back in one", True, False, "incomplete", ["CF-VERIFY-049"]),
+        ("a handoff accepted in one log, a copy in another", False, True, "intact", []),
+    ):
+        first, digest = accepting(LOG, "accepted", *(["refused"] if back else []))
+        second, _ = accepting(OTHER, "accepted", by=first if copied else None)
+        ours, theirs = (0, 2, 3, 4)[: 4 if back else 3], (0, 2, 3)
+        sections = [section(first, ours, [2]), section(second, theirs, [] if copied else [2])]
+        found = lines({"handoff": digest}, sections, reached(first, ours) | reached(second, theirs))
+        yield Case(name, bundles.text(found), verdict, codes)
+    log, digest = accepting(LOG, "accepted")
+    own = {"origin": log.origin, "root": "0" * 64, "size": 2}
+    accepted(log, digest, status="refused", own=own, nonce=None)
+    log.checkpoint()
+    shown = (0, 2, 3, 5)
+    found = whole(log, shown, shown, asked={"handoff": digest}, heads=[2])
+    yield Case("a log that tells two roots of its own", bundles.text(found), "broken", ["CF-VERIFY-047"])
 
 
 def _losses() -> Iterator[Case]:

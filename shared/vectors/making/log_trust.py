@@ -138,6 +138,7 @@ def trust_cases() -> Iterator[Case]:
     accepted(log, digest)
     yield Case("receipts for one handoff by two receivers", ending(log).evidence(), "intact", [])
     yield from _accepted_in_two()
+    yield from _copies()
     log = begun()
     message(log, stored=False, authority={"allow": ALLOW, "expires": ENDS, "maxDepth": 2})
     yield Case("an own grant that came along", ending(log).evidence(), "intact", [])
@@ -159,6 +160,7 @@ def trust_cases() -> Iterator[Case]:
     accepted(log, given(log))
     yield broken("an accepted handoff whose payload is not there", ending(log), "CF-VERIFY-046")
     yield from _heads()
+    yield from _own_histories()
 
 
 def _accepted_in_two() -> Iterator[Case]:
@@ -188,7 +190,7 @@ def _accepted_in_two() -> Iterator[Case]:
         ),
         (
             "a handoff accepted in two logs, both of which take it back",
-            True,
+            False,
             2,
             "incomplete",
             "CF-VERIFY-049",
@@ -226,6 +228,61 @@ def _accepted_in_two() -> Iterator[Case]:
     yield broken(
         "an own handoff of another log, accepted here without its payload", ending(log), "CF-VERIFY-046"
     )
+
+
+def accepting(name: str, *statuses: str, by: Log | None = None) -> tuple[Log, str]:
+    """A log with a handoff of the peer's and receipts that name a checkpoint of it, or of ``by``; the digest."""
+    log = begun(Log(name, IDENTITY))
+    log.checkpoint()
+    digest = given(log, issued=NOW, expires=NOW + 300_000, nonce="7" * 32, stored=True)
+    last = (by or log).checkpoints[0]
+    own = head((by or log).origin, last["size"], last["root"])
+    for status in statuses:
+        changes: dict[str, Any] = {"status": "refused", "nonce": "7" * 32} if status == "refused" else {}
+        receipt(log, digest, by=IDENTITY, issued=NOW + 1, own=own, **changes)
+    return ending(log), digest
+
+
+def _copies() -> Iterator[Case]:
+    """What a receipt says counts in the log that it names, not in one that keeps a copy."""
+    first, *more = "00000000000000a1", "00000000000000b2", "00000000000000c3"
+    for name, back, third, verdict, codes in (
+        ("a copy of an acceptance", False, False, "intact", []),
+        ("a copy of an acceptance that was taken back", True, False, "incomplete", ["CF-VERIFY-049"]),
+        (
+            "a copy of an acceptance that was taken back, and another",
+            True,
+            True,
+            "incomplete",
+            ["CF-VERIFY-049"],
+        ),
+        ("a copy of an acceptance, and another", False, True, "broken", ["CF-VERIFY-048"]),
+    ):
+        accepted_in, _ = accepting(first, "accepted", *(["refused"] if back else []))
+        logs = [accepting(more[0], "accepted", by=accepted_in)[0]]
+        logs += [accepting(more[1], "accepted")[0]] if third else []
+        yield Case(name, accepted_in.evidence(*logs), verdict, codes)
+    accepted_in, _ = accepting(first, "accepted")
+    copied, _ = accepting(more[0], "accepted", "refused", by=accepted_in)
+    yield Case("a refusal takes back no copy", accepted_in.evidence(copied), "intact", [])
+
+
+def _own_histories() -> Iterator[Case]:
+    """A log whose identity tells two roots of one size of it, in the log itself."""
+    for name, roots, codes in (
+        ("a log that names a checkpoint of its own and another root", ["", "0"], ["CF-VERIFY-047"]),
+        ("a log that names two roots that it never had", ["1", "2"], ["CF-VERIFY-047"] * 2),
+        ("a log that names a root that it never had, then the one it has", ["1", ""], ["CF-VERIFY-047"]),
+        ("a log that names one root that it never had twice", ["1", "1"], ["CF-VERIFY-047"] * 2),
+    ):
+        log = begun()
+        log.checkpoint()
+        right = log.checkpoints[0]["root"]
+        for number, root in enumerate(roots):
+            own = head(log.origin, 2, root * 64 or right)
+            message(log, own=own, nonce=f"{number}" * 32)
+        forked = len(set(roots)) > 1
+        yield broken(name, ending(log), *codes, *(["CF-TRUST-042"] if forked else []))
 
 
 def _tainted(taint: list[str]) -> Log:

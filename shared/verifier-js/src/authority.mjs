@@ -49,3 +49,20 @@ export function forks(heads) {
     return true;
   });
 }
+
+/**
+ * The logs with an acceptance that an earlier log of the same identity has as well, once for each.
+ * @param {{name: string, identity: {fingerprint: string} | null, acceptances: Set<string>}[]} logs in their order
+ * @returns {string[]} names
+ */
+export function acceptedAgain(logs) {
+  const taken = new Set();
+  return logs.flatMap(({ name, identity, acceptances }) =>
+    [...acceptances].flatMap((handoff) => {
+      const place = `${identity?.fingerprint} ${handoff}`;
+      const again = taken.has(place);
+      taken.add(place);
+      return again ? [name] : [];
+    }),
+  );
+}

@@ -3,7 +3,7 @@ import { Content } from "./bundle-content.mjs";
 import { readBundle } from "./bundle-form.mjs";
 import { CounterfoilError, attempt } from "./errors.mjs";
 import { Counts, Findings } from "./findings.mjs";
-import { forks } from "./authority.mjs";
+import { acceptedAgain, forks } from "./authority.mjs";
 import { Judge } from "./judge.mjs";
 import { keyringOf } from "./policy.mjs";
 import { pushAll } from "./push.mjs";
@@ -99,10 +99,13 @@ class BundleCheck {
 
   check() {
     const told = [];
-    for (const section of this.bundle.sections) pushAll(told, this.section(section));
+    const judged = this.bundle.sections.map((section) => this.section(section));
+    for (const one of judged) pushAll(told, one.told);
     const here = new Set(this.bundle.sections.map(({ origin }) => origin));
     for (const { where } of forks(told.filter(({ own, origin }) => own && !here.has(origin))))
       this.findings.add("CF-TRUST-042", where, "a peer told two histories of its log");
+    for (const name of acceptedAgain(judged))
+      this.findings.add("CF-VERIFY-048", name, "a handoff was accepted in another log as well");
     if (this.bundle.asked.run !== undefined && !this.started)
       this.findings.add("CF-BUNDLE-026", "", "the run's start is not here");
     const missing = [...this.missing].filter((digest) => !this.told.has(digest)).length;
@@ -148,7 +151,8 @@ class BundleCheck {
       judge.find("CF-BUNDLE-023", "entries within the run are left out");
     this.findings.addAll(judge.findings);
     this.counts.addAll(judge.counts);
-    return judge.told;
+    const { name, identity, acceptances, told } = judge;
+    return { name, identity, acceptances, told };
   }
 
   remembered(section, judge) {

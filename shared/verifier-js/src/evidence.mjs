@@ -1,6 +1,7 @@
 /** Verifying an evidence folder (spec/log.md). */
 import { readFileSync, readdirSync, realpathSync, statSync } from "node:fs";
 import { join, resolve } from "node:path";
+import { acceptedAgain } from "./authority.mjs";
 import { CounterfoilError, attempt } from "./errors.mjs";
 import { Counts, Findings } from "./findings.mjs";
 import { LogCheck, isStored } from "./log-check.mjs";
@@ -158,15 +159,8 @@ class EvidenceCheck {
 
   /** Handoffs that one identity accepted in several of its logs. */
   acceptances(judged) {
-    const taken = new Map();
-    for (const { log, judge } of judged) {
-      for (const [handoff, { digest, named }] of judge.acceptances) {
-        const place = `${judge.identity.fingerprint} ${handoff}`;
-        if (!taken.has(place)) taken.set(place, digest);
-        else if (taken.get(place) !== digest || !named)
-          this.findings.add("CF-VERIFY-048", log.name, "a handoff was accepted in another log as well");
-      }
-    }
+    for (const name of acceptedAgain(judged.map(({ judge }) => judge)))
+      this.findings.add("CF-VERIFY-048", name, "a handoff was accepted in another log as well");
   }
 
   /** Whether a path that a head names is this folder, by what it was opened by or by what that resolves to. */

@@ -57,8 +57,8 @@ export class Judge {
     this.told = [];
     /** @type {Set<string>} handoffs that a receipt accepted, each with the key of its receiver */
     this.accepted = new Set();
-    /** @type {Map<string, {digest: string, named: boolean}>} handoffs that the identity accepted: the receipt, whether it names a log */
-    this.acceptances = new Map();
+    /** @type {Set<string>} handoffs that the identity accepted in this log, and did not take back */
+    this.acceptances = new Set();
     /** @type {Map<number, string>} valid checkpoints so far: size, root */
     this.checkpoints = new Map();
     /** @type {Map<string, {number: number, taints: Set<string>}>} lists of parents, by digest and size */
@@ -269,7 +269,7 @@ export class Judge {
       return;
     } else {
       if (kind === "handoff") this.handoff(predicate, digest);
-      else this.receipt(predicate, digest);
+      else this.receipt(predicate);
       for (const head of headsOf(predicate)) this.told.push({ ...head, where: this.where });
     }
     this.judgeByPolicy(kind, predicate, verified);
@@ -384,19 +384,20 @@ export class Judge {
     return { number: whole ? parents.length : 0, taints: this.taintsOf(parents) };
   }
 
-  receipt(predicate, digest) {
+  receipt(predicate) {
     const { handoff, status, sender, nonce, own } = predicate;
     this.own("receipt", predicate);
     const ours = sender.key === this.identity?.fingerprint;
     if (status === "refused" && nonce !== undefined && ours && this.acceptances.delete(handoff))
       this.find("CF-VERIFY-049", "an acceptance was taken back: another process accepted as well, or nobody could tell");
     if (status !== "accepted") return;
+    // What names another log of this identity is a copy of the receipt that stands, or was taken back, there.
+    const here = ours && (own === undefined || own.origin === this.origin);
     const taken = `${sender.key} ${handoff}`;
     if (this.statements.get(handoff) !== "handoff" || this.accepted.has(taken))
       this.find("CF-VERIFY-048", "a receipt accepts a handoff that is not in this log, or accepts one twice");
-    else if (ours) this.acceptances.set(handoff, { digest, named: own !== undefined });
+    else if (here) this.acceptances.add(handoff);
     this.accepted.add(taken);
-    const here = ours && (own === undefined || own.origin === this.origin);
     const about = this.foreign.get(handoff);
     if (about === undefined || (this.sealedElsewhere(about) && !here)) return;
     this.foreign.delete(handoff);

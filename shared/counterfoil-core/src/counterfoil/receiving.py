@@ -308,7 +308,8 @@ def receipt(
         predicate["nonce"] = nonce
     if reason is not None:
         predicate["reason"] = reason.encode("utf-8", "backslashreplace").decode()[:1024]
-    if head is not None:
+    # The recorder may write another log by now; a receipt that named that one would pass for a copy of one there.
+    if head is not None and head["origin"] == writer.origin:
         predicate["own"] = head
     if policy is not None:
         predicate["policy"] = log.cited(policy)

@@ -141,7 +141,7 @@ class StatementCheck:
             self.handoffs += 1
             self._handoff(statement.digest, predicate, at)
         else:
-            self._receipt(statement.digest, predicate, at)
+            self._receipt(predicate, at)
         self._lineage.add(statement)
         self._trusted(predicate, signers, at)
         # A form is learnt from statements without a fault only, so that none that is always a fault passes for good.
@@ -265,13 +265,12 @@ class StatementCheck:
         if (recorded and not here) or (here and self._checkpoints.get(own.size) != own.root):
             self._say("CF-VERIFY-047", at, f"{what} names a checkpoint that this log never had")
 
-    def _receipt(self, digest: str, receipt: statements.Receipt, at: str) -> None:
+    def _receipt(self, receipt: statements.Receipt, at: str) -> None:
         ours = self.identity is not None and receipt.sender.key == self.identity.keyid
         if ours:
             self._own(receipt, at, "a receipt")
-        log = self.origin.rpartition("/")[2]
         if receipt.status == "refused" and receipt.nonce is not None and ours:
-            if self._shared.acceptances.withdraw(log, receipt):
+            if self._shared.acceptances.withdraw(self.origin, receipt):
                 self._say(
                     "CF-VERIFY-049",
                     at,
@@ -281,17 +280,18 @@ class StatementCheck:
                 )
         if receipt.status != "accepted":
             return
+        # What names another log of this identity is a copy of the receipt that stands, or was taken back, there.
+        here = ours and (receipt.own is None or receipt.own.origin == self.origin)
         taken = (bytes.fromhex(receipt.sender.key), bytes.fromhex(receipt.handoff))
         if not self._stored.knows(receipt.handoff, least=HANDOFF):
             self._say("CF-VERIFY-048", at, "a receipt accepts a handoff that is not in this log")
         elif taken in self._accepted:
             self._say("CF-VERIFY-048", at, "a handoff was accepted twice")
-        elif ours:
-            self._shared.acceptances.note(log, receipt, digest)
+        elif here:
+            self._shared.acceptances.note(self.origin, receipt)
         self._accepted.add(taken)
         payload, elsewhere = self._payloads.get(receipt.handoff, (None, False))
         # What this identity sealed in another log has its payload there, also when its receipt came back to this one.
-        here = ours and (receipt.own is None or receipt.own.origin == self.origin)
         if payload is None or (elsewhere and not here):
             return
         del self._payloads[receipt.handoff]

@@ -5,9 +5,9 @@ Source: ``shared/spec/trust.md``.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, Literal
 
 from counterfoil import statements
 from counterfoil.authority import Grant, why_not
@@ -20,6 +20,9 @@ __all__ = ["Acceptances", "Heads", "Lineage", "Said", "Shared", "judge"]
 
 Said = tuple[str, str, Verdict, str]
 """Code, message, verdict and hint of a finding."""
+
+_Teller = Literal["itself", "owner", "witness"]
+"""Who tells a head: the log in its own statements, its owner in another log, or anybody."""
 
 _TAINTS_MAX: Final = 16
 """Taints of one handoff."""
@@ -91,80 +94,91 @@ class Lineage:
 class Heads:
     """What statements say of where logs stood; they must agree with each other and with the logs in the evidence."""
 
-    _told: dict[tuple[str, int, bytes, bool], str] = field(default_factory=dict)
+    _told: dict[tuple[str, int, bytes, _Teller], str] = field(default_factory=dict)
 
     def note(self, log: str, origin: str, predicate: statements.Handoff | statements.Receipt) -> None:
         """Note the heads in a verified statement that stands in a log."""
         own = predicate.own
-        if own is not None and own.origin != origin and own.origin.startswith(f"{predicate.sender.key}/"):
-            self._told.setdefault((own.origin, own.size, bytes.fromhex(own.root), True), log)
+        if own is not None and own.origin.startswith(f"{predicate.sender.key}/"):
+            here = own.origin == origin
+            told = origin if here else own.origin  # one text for all of them
+            self._told.setdefault(
+                (told, own.size, bytes.fromhex(own.root), "itself" if here else "owner"), log
+            )
         for head in predicate.seen or ():
-            self._told.setdefault((head.origin, head.size, bytes.fromhex(head.root), False), log)
+            self._told.setdefault((head.origin, head.size, bytes.fromhex(head.root), "witness"), log)
 
     def findings(self, logs: dict[str, dict[int, str]]) -> Iterator[Finding]:
         """Findings, given the checkpoints (size to root) of the logs that were read, by origin."""
         roots: dict[tuple[str, int], bytes] = {}
         reported: set[tuple[str, int, bytes]] = set()
-        for (origin, size, root, own), log in self._told.items():
-            if (origin, size, root) in reported:
+        for (origin, size, root, by), log in self._told.items():
+            forked = by != "witness" and roots.setdefault((origin, size), root) != root
+            # What a log's own statements say of it was compared where they stand.
+            never = by != "itself" and origin in logs and logs[origin].get(size) != root.hex()
+            if not (forked or never) or (origin, size, root) in reported:
                 continue
-            if origin in logs:
-                if logs[origin].get(size) != root.hex():
-                    reported.add((origin, size, root))
-                    yield Finding(
-                        "CF-TRUST-043",
-                        log,
-                        f"a statement names a checkpoint that log {origin.rpartition('/')[2]} never had (size {size})",
-                        "one of the two was rewritten or cut: compare with another copy of both",
-                    )
-            elif own and roots.setdefault((origin, size), root) != root:
-                reported.add((origin, size, root))
+            reported.add((origin, size, root))
+            name = origin.rpartition("/")[2]
+            if never:
+                yield Finding(
+                    "CF-TRUST-043",
+                    log,
+                    f"a statement names a checkpoint that log {name} never had (size {size})",
+                    "one of the two was rewritten or cut: compare with another copy of both",
+                )
+            else:
                 yield Finding(
                     "CF-TRUST-042",
                     log,
-                    f"a peer told two histories of its log {origin.rpartition('/')[2]} (size {size})",
+                    f"a peer told two histories of its log {name} (size {size})",
                     "both statements are signed by it: keep them, they prove it to anybody",
                 )
+
+    def forks(self, judged: Container[str]) -> Iterator[Finding]:
+        """Two histories that were told of logs other than these, which were judged entry by entry."""
+        left = Heads({told: log for told, log in self._told.items() if told[0] not in judged})
+        yield from left.findings({})
 
 
 @dataclass(slots=True)
 class Acceptances:
-    """What receivers accepted by receipts in their own logs: of all logs of one identity only one accepts a handoff.
+    """What identities accepted by receipts in their own logs: of all logs of one identity only one accepts a handoff.
 
-    A receipt that names its log by ``own`` may be kept in another one as well; one that names none counts in each.
+    A receipt that names another log by ``own`` is a copy of what was accepted, or taken back, there; it is not noted.
     """
 
-    _taken: dict[tuple[bytes, bytes], bytes] = field(default_factory=dict)
+    _taken: set[tuple[bytes, bytes]] = field(default_factory=set)
     _again: list[str] = field(default_factory=list)
     _log: str = ""
-    _here: dict[tuple[bytes, bytes], tuple[bytes, bool]] = field(default_factory=dict)
+    _here: set[tuple[bytes, bytes]] = field(default_factory=set)
 
-    def note(self, log: str, receipt: statements.Receipt, digest: str) -> None:
-        """Note a receipt `accepted` by the identity of the log that it stands in; logs come one after the other."""
+    def note(self, log: str, receipt: statements.Receipt) -> None:
+        """Note a receipt `accepted` by the identity of the log (an origin) it stands in; one log after another."""
         self._go_on(log)
-        self._here[_taken(receipt)] = (bytes.fromhex(digest), receipt.own is not None)
+        self._here.add(_taken(receipt))
 
     def withdraw(self, log: str, receipt: statements.Receipt) -> bool:
         """Take back what stands in this log; False where nothing does, or it was taken back before."""
         self._go_on(log)
-        return self._here.pop(_taken(receipt), None) is not None
+        known = _taken(receipt) in self._here
+        self._here.discard(_taken(receipt))
+        return known
 
     def _go_on(self, log: str) -> None:
         if log == self._log:
             return
-        for key, (digest, named) in self._here.items():
-            if key not in self._taken:
-                self._taken[key] = digest
-            elif self._taken[key] != digest or not named:
-                self._again.append(self._log)
-        self._log, self._here = log, {}
+        self._again += [self._log] * len(self._here & self._taken)
+        self._taken |= self._here
+        self._log, self._here = log, set()
 
     def findings(self) -> Iterator[Finding]:
         """A finding for each handoff that was accepted in an earlier log as well."""
         self._go_on("")
         for log in self._again:
             message = "a handoff was accepted in another log of this identity as well"
-            yield Finding("CF-VERIFY-048", log, message, "find out which of the two acted on it")
+            where = log.rpartition("/")[2]
+            yield Finding("CF-VERIFY-048", where, message, "find out which of the two acted on it")
 
 
 def _taken(receipt: statements.Receipt) -> tuple[bytes, bytes]:

@@ -65,8 +65,8 @@ def _judge(opened: Opened, ring: keys.Keyring, out: Verification, shared: Shared
         for key, count in judge.counts.items():
             out.counts[key] += count
     # What is cited of logs in the bundle was judged entry by entry; what a peer says of its own log elsewhere was not.
-    told = shared.heads.findings({origin: log.heads for origin, log in opened.logs.items()})
-    out.findings += [one for one in told if one.code == "CF-TRUST-042"]
+    out.findings += shared.heads.forks(opened.logs)
+    out.findings += shared.acceptances.findings()
     out.counts["logs"] = len(opened.logs)
     out.counts["blobs"] = len(opened.graph.blobs)
     asked = opened.contents
