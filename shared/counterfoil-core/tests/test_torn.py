@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import random
 import shutil
@@ -13,7 +14,7 @@ from typing import Any
 import pytest
 
 import counterfoil
-from counterfoil import records, writer
+from counterfoil import records, segments, writer
 from counterfoil.digest import sha256_hex
 from counterfoil.log import CheckpointSeen, LogScan
 from counterfoil.stores import FolderStore
@@ -169,11 +170,27 @@ def damaged_head(killed: Killed, way: Callable[..., bytes], at: int, rng: random
     assert root.start in bodies(lab.evidence), told
 
 
+def borders(killed: Killed) -> list[int]:
+    """Where chunks behind the last checkpoint begin."""
+    read = segments.read_chunks(io.BytesIO(killed.data), where="here")
+    return [one.start for one in read if one.start >= killed.covered]
+
+
 @pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
 def test_a_torn_tail(killed: Killed, way: Callable[..., bytes]) -> None:
     rng = random.Random(way.__name__)
     for at in sorted(rng.sample(range(killed.covered, len(killed.data)), 8)):
-        torn_tail(killed, way, at, rng)
+        if way is not doubled or at not in borders(killed):
+            torn_tail(killed, way, at, rng)
+
+
+def test_whole_chunks_twice_are_no_torn_tail(killed: Killed) -> None:
+    """No power failure writes a chunk again: what repeats entries is told as it is."""
+    listed = borders(killed)
+    assert len(listed) > 2
+    for at in listed:
+        killed.damage(doubled(killed.data, at, random.Random(at)))
+        assert killed.lab.verify().verdict == "broken", at
 
 
 @pytest.mark.parametrize("way", [cut, zeroed, scribbled], ids=lambda way: way.__name__)
@@ -190,9 +207,11 @@ def test_a_damaged_head(killed: Killed, way: Callable[..., bytes]) -> None:
 def test_a_tail_torn_at_every_byte(killed: Killed, way: Callable[..., bytes]) -> None:
     rng = random.Random(way.__name__)
     count = 0
+    whole = borders(killed) if way is doubled else []
     for at in range(killed.covered, len(killed.data)):
-        torn_tail(killed, way, at, rng)
-        count += 1
+        if at not in whole:
+            torn_tail(killed, way, at, rng)
+            count += 1
     print(f"{way.__name__}: {count} tails")
     assert count > 1000
 
