@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import signal
 import subprocess
@@ -39,9 +40,17 @@ def answers(request: Json) -> Reply:
     return Reply(f"That is all I know about {str(last['content'])[:40]}, and it is enough to answer: 7. ☃")
 
 
+_ADDRESSES: set[str] = set()
+
+
 @pytest.fixture
 def served(monkeypatch: pytest.MonkeyPatch) -> Iterator[Endpoint]:
-    with Endpoint(answers) as running:
+    # LangChain shares a client among models of one address, also one that an earlier test closed.
+    with contextlib.ExitStack() as stack:
+        running = stack.enter_context(Endpoint(answers))
+        while running.base_url in _ADDRESSES:
+            running = stack.enter_context(Endpoint(answers))
+        _ADDRESSES.add(running.base_url)
         for name, value in running.environment().items():
             monkeypatch.setenv(name, value)
         monkeypatch.setenv("OPENAI_API_KEY", KEY)
