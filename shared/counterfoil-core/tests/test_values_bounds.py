@@ -385,3 +385,10 @@ def test_what_was_cut_is_counted_in_the_record(lab: Any) -> None:
     assert lab.verify().verdict == "intact"
     (call,) = [call for call in reader.calls() if call.op == "chain"]
     assert values.inexact(reader.value(call.request))
+
+
+def test_fifty_megabytes_of_text() -> None:
+    """It is one scalar, kept whole, under a digest of its own."""
+    text = "Seite 1\n" + "ä" * 25_000_000
+    assert encode(text) == text
+    assert Reducer().reference(text) != Reducer().reference(text[:-1] + "b")

@@ -44,7 +44,10 @@ class Graph:
         *,
         blob: Callable[[str], bytes],
         run: str | None = None,
+        cut: bool = False,
     ) -> None:
+        """``cut``: only what some handoff follows from is here, not what came of it, nor who called a model."""
+        self._cut = cut
         self.calls = [call for call in calls if run is None or call.run == run]
         self._by_id = {call.id: call for call in self.calls}
         by_digest: dict[str, CallView] = {}
@@ -121,6 +124,14 @@ class Graph:
         """Actors that called a model or bear an agent name."""
         return set(self._agents)
 
+    def without_receipt(self, edge: Edge) -> str:
+        """What became of a handoff that has no receipt here: sealed, accepted, dropped, or unknown in a cut."""
+        if edge.handoff.proof == "countersigned":
+            return "sealed"
+        if edge.target is not None:
+            return "accepted"
+        return "unknown" if self._cut else "dropped"
+
     def _hops(self, edge: Edge) -> Iterator[dict[str, Any]]:
         to = edge.target.actor if edge.target is not None else edge.handoff.content.to
         # Senders of another run (a thread goes on) are no sources here, but the statement names them.
@@ -130,7 +141,7 @@ class Graph:
 
     def _collapsed(self, edge: Edge) -> Iterator[dict[str, Any]]:
         to = edge.target.actor if edge.target is not None else edge.handoff.content.to
-        if edge.handoff.proof == "countersigned":
+        if edge.handoff.proof == "countersigned" or self._cut:
             yield from (self._row(edge, sender, to, []) for sender in edge.handoff.content.senders)
             return
         if to not in self._agents and edge.target is not None:
@@ -166,9 +177,7 @@ class Graph:
 
     def _row(self, edge: Edge, sender: str, to: str, via: list[str]) -> dict[str, Any]:
         handoff = edge.handoff
-        status = edge.receipt or ("accepted" if edge.target is not None else "dropped")
-        if handoff.proof == "countersigned" and edge.receipt is None:
-            status = "sealed"
+        status = edge.receipt or self.without_receipt(edge)
         return {
             "basis": handoff.content.basis,
             "digest": edge.digest,

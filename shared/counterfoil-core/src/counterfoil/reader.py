@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from counterfoil import canonical, log, records, segments, statements
-from counterfoil.bundles.store import BundleStore, open_place
+from counterfoil.bundles.store import BundleStore, is_cut, open_place
 from counterfoil.digest import (
     MEDIA_BYTES,
     MEDIA_FOLD,
@@ -117,7 +117,7 @@ class Reader:
     def graph(self, *, run: str | None = None) -> Graph:
         """The graph of activations, calls and handoffs; of one run when ``run`` is given."""
         signed = self.statements() if run is None else of_run(self.entries(), run)
-        return Graph(self.calls(), list(signed), blob=self.blob, run=run)
+        return Graph(self.calls(), list(signed), blob=self.blob, run=run, cut=is_cut(self.store))
 
     def handoffs(self, *, hops: bool = False, run: str | None = None) -> list[dict[str, Any]]:
         """Handoffs between agents; with ``hops`` every statement's edges (see ``counterfoil handoffs --json``)."""

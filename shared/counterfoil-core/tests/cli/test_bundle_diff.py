@@ -177,3 +177,15 @@ def test_diff_of_a_single_run(cli: Any, desk: Any, tmp_path: Path) -> None:
     assert done.returncode == 2
     assert done.stderr.startswith("error CF-CLI-090")
     assert "hint: name a second place" in done.stderr
+
+
+def test_what_a_bundle_of_one_handoff_does_not_show_is_unknown(cli: Any, desk: Any) -> None:
+    """What came of the handoff is not in it: nobody may read that as dropped."""
+    rows = cli.json("handoffs", "--hops", desk.evidence)  # which of its actors are agents is not in it either
+    one = next(row for row in rows if row["proof"] == "recorded" and row["status"] == "accepted")
+    assert cli("bundle", desk.evidence, "--handoff", one["digest"], "-o", "h.bundle").returncode == 0
+    found = [row for row in cli.json("handoffs", "h.bundle") if row["digest"] == one["digest"]]
+    assert [(row["from"], row["to"], row["status"]) for row in found] == [(one["from"], one["to"], "unknown")]
+    for command in (["handoffs"], ["handoffs", "--hops"], ["graph"]):
+        done = cli(*command, "h.bundle")
+        assert (done.returncode, "dropped" in done.stdout, "unknown" in done.stdout) == (0, False, True)

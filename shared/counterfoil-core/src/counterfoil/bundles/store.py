@@ -17,7 +17,7 @@ from counterfoil.errors import CounterfoilError
 from counterfoil.notes import Checkpoint, Note
 from counterfoil.stores import FolderStore, open_store
 
-__all__ = ["BundleStore", "open_place"]
+__all__ = ["BundleStore", "is_cut", "open_place"]
 
 
 class BundleStore(FolderStore):
@@ -122,3 +122,8 @@ def open_place(evidence: str | os.PathLike[str]) -> FolderStore:
     """The store behind a path or URI of evidence, or behind the path of a bundle; raises ConfigError."""
     path = os.fspath(evidence)
     return BundleStore(Path(path).absolute()) if is_bundle(path) else open_store(path)
+
+
+def is_cut(store: FolderStore) -> bool:
+    """Whether a place is a bundle of one handoff: it holds what that follows from, not what came of it."""
+    return isinstance(store, BundleStore) and store.asked_run() is None

@@ -15,7 +15,6 @@ from rich.progress import Progress
 
 from counterfoil import environment as environments
 from counterfoil import keys
-from counterfoil.bundles.store import BundleStore
 from counterfoil.cli import output
 from counterfoil.cli.options import Debug, E, Evidence, Json, Run, evidence_path
 from counterfoil.cli.source import Source, open_source
@@ -92,13 +91,6 @@ def _key() -> bytes | None:
 
 def _recorded(source: Source, wanted: str | None) -> tuple[dict[str, Any], float]:
     """The environment cited by the session (or a later capture) that the run began in, and when that was."""
-    if isinstance(source.store, BundleStore):
-        raise ConfigError(
-            "a bundle does not hold what its run ran on",
-            code="CF-CLI-083",
-            where=str(source.store.root),
-            hint="name the evidence that it was cut from",
-        )
     run = source.run_id(wanted if wanted is not None else "last")
     cited: dict[str, tuple[Any, float]] = {}
     chosen: tuple[Any, float] | None = None

@@ -95,7 +95,9 @@ class _Flow:
             content = edge.handoff.content
             sources = [one for one in map(self.enclosing, edge.sources) if one is not None]
             if edge.target is None or edge.target.id not in self._by_id:
-                status = edge.receipt or ("accepted" if edge.target is not None else _unanswered(edge))
+                status = edge.receipt or (
+                    "accepted" if edge.target is not None else graph.without_receipt(edge)
+                )
                 mark = "touch" if status == "accepted" else "lost"
                 line = _Line(edge.handoff.issued * 1000, content.to, mark, [content.kind, status], sources)
                 if not sources:
@@ -157,10 +159,6 @@ def _text(line: _Line, numbers: list[int], did: Counter[str]) -> str:
     if line.via:
         told.append("via " + ", ".join(actor_name(name).rpartition("/")[2] for name in line.via))
     return "; ".join(told)
-
-
-def _unanswered(edge: Edge) -> str:
-    return "sealed" if edge.handoff.proof == "countersigned" else "dropped"
 
 
 def _ops(did: Counter[str]) -> list[str]:

@@ -10,6 +10,7 @@ from typing import Annotated, Any, TypeAlias
 import typer
 
 from counterfoil import statements
+from counterfoil.bundles.store import is_cut
 from counterfoil.cli import flow, output
 from counterfoil.cli.lanes import ASCII, UNICODE, draw
 from counterfoil.cli.options import Actor, Debug, E, Evidence, Json, Op, Run, evidence_path
@@ -117,10 +118,13 @@ class _Held:
         signed = self._by_run()
         for about in self.runs:
             own = signed.get(about.id, [])
-            yield about, Graph(calls.get(about.id, []), own, blob=source.blob, run=about.id)
+            yield (
+                about,
+                Graph(calls.get(about.id, []), own, blob=source.blob, run=about.id, cut=is_cut(source.store)),
+            )
         runless = [one for one in signed.get(None, []) if outside]
         if runless:
-            part = Graph(self.calls, runless, blob=source.blob)
+            part = Graph(self.calls, runless, blob=source.blob, cut=is_cut(source.store))
             part.calls = []
             yield None, part
 

@@ -70,7 +70,9 @@ def show(
         )
     if last == (selector is not None):
         raise ConfigError(
-            "name one entry", code="CF-CLI-024", hint="give an index, run/N, a digest's start, or --last"
+            "name one entry, or --last, not both",
+            code="CF-CLI-024",
+            hint="give an index, run/N, a digest's start, or --last; the place goes behind -e",
         )
     if selector is not None and (actor is not None or op is not None):
         raise ConfigError(
