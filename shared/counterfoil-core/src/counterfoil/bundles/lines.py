@@ -74,7 +74,10 @@ class Lines(Scanner):
             self.refuse("003", "the counts are not those of a bundle")
         for key, most in MAX_COUNTS.items():
             if counts[key] > min(most, self.size):
-                self.refuse("004", f"the bundle says it has more {key} than the file: it was cut short, or one may not hold so many")
+                message = (
+                    f"the bundle says it has more {key} than this file can hold: it was cut short, or lies"
+                )
+                self.refuse("004", message)
         self.expect(counts)
         return Contents(self.number, kind, name, counts)
 
