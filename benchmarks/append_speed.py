@@ -311,7 +311,7 @@ def each_waits(make: Callable[[Path], Any], folder: Path, events: list[Event], c
 
     def work(number: int) -> None:
         while time.perf_counter() < until:
-            store.durable(events[done[number]])
+            store.durable(events[done[number] % len(events)])
             done[number] += 1
 
     threads = [threading.Thread(target=work, args=(number,)) for number in range(callers)]
