@@ -160,6 +160,14 @@ def test_nothing_is_acted_on_that_is_not_on_disk(
         assert caught.value.code == "CF-HANDOFF-003"
 
 
+def accepted_and_not_on_disk(log: OpenLog, envelope: Envelope, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A handoff is decided while the disk takes nothing."""
+    with monkeypatch.context() as patch:
+        patch.setattr(type(log.recorder.open()), "flush", lambda self, *, timeout=None: False)
+        with pytest.raises(HandoffError, match="CF-HANDOFF-003"):
+            counterfoil.accept(log, envelope, "x")
+
+
 def test_what_is_not_on_disk_yet_is_the_parents_alone(
     sides: tuple[Side, Side], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -168,10 +176,7 @@ def test_what_is_not_on_disk_yet_is_the_parents_alone(
     envelope = sender.seal("x")
     with receiver.inside() as log:
         receiver.accept(sender.seal("warm"), "warm")
-        with monkeypatch.context() as patch:
-            patch.setattr(type(log.recorder.open()), "flush", lambda self, *, timeout=None: False)
-            with pytest.raises(HandoffError, match="CF-HANDOFF-003"):
-                counterfoil.accept(log, envelope, "x")
+        accepted_and_not_on_disk(log, envelope, monkeypatch)
         child = os.fork()
         if child == 0:
             said = 1
@@ -195,10 +200,7 @@ def test_what_was_decided_goes_into_the_next_log(
     with receiver.inside() as log:
         first = log.recorder.open()
         receiver.accept(sender.seal("warm"), "warm")
-        with monkeypatch.context() as patch:
-            patch.setattr(type(first), "flush", lambda self, *, timeout=None: False)
-            with pytest.raises(HandoffError, match="CF-HANDOFF-003"):
-                counterfoil.accept(log, envelope, "x")
+        accepted_and_not_on_disk(log, envelope, monkeypatch)
         shutil.rmtree(receiver.evidence / first.log)
         deadline = time.monotonic() + 60
         while log.recorder.open() is first or log.recorder.open() is None:

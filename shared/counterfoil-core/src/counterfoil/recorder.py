@@ -81,9 +81,8 @@ class Recorder(Intake):
             about["parent"] = parent.id
         if parents:
             content["parents"] = sorted_once([{"address": one.address, "rel": rel} for rel, one in parents])
-        with (
-            self._lock
-        ):  # totals and records in one order; and what is named stands in the log that takes this
+        # Totals and records in one order; and what is named stands in the log that takes this.
+        with self._lock:
             writer = self._open()
             if writer is not None:
                 if (parents or foreign) and (cited := parents_here(writer, parents, foreign, self._count)):
