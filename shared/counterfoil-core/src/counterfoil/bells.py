@@ -41,13 +41,15 @@ class Bell:
 
 
 class Waiter:
-    """One caller waiting for the disk, for one answer."""
+    """One caller waiting for the disk, for one answer; with ``seal`` for the segment ``upto`` to be sealed, too."""
 
-    __slots__ = ("_queue", "ok")
+    __slots__ = ("_queue", "ok", "seal", "upto")
 
-    def __init__(self) -> None:
+    def __init__(self, *, seal: bool = False) -> None:
         self._queue: queue.SimpleQueue[None] = queue.SimpleQueue()
         self.ok = False
+        self.seal = seal
+        self.upto = -1
 
     def done(self, *, ok: bool) -> None:
         """Answer."""

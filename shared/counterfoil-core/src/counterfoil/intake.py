@@ -23,7 +23,7 @@ from counterfoil.capture import Capture
 from counterfoil.digest import Reducer, Reference, is_reference, references_in, sha256_hex
 from counterfoil.errors import CounterfoilError, LogError
 from counterfoil.named import Made, holds_all
-from counterfoil.stores import open_store
+from counterfoil.stores import open_for_writing
 from counterfoil.writer import Writer
 
 __all__ = ["Intake"]
@@ -116,9 +116,9 @@ class Intake:
             return self._actors.key(actor)
 
     def flush(self, *, timeout: float | None = None) -> bool:
-        """Wait until everything recorded so far is on disk."""
-        writer = self._writer
-        return writer.flush(timeout=timeout) if writer is not None else self.losses == 0
+        """Wait until everything recorded so far is on disk; with durability ``remote``, in the bucket."""
+        writer, remote = self._writer, self.durability == "remote"
+        return writer.flush(timeout=timeout, remote=remote) if writer is not None else self.losses == 0
 
     def close(self) -> None:
         """Write everything, a last checkpoint, and release the log; runs still open end as ``abandoned``."""
@@ -155,7 +155,7 @@ class Intake:
                 tell: Callable[[list[tuple[int, str, bytes]]], None] | None = None
                 if sealed is not None:
                     tell = lambda entries: sealed(origin[0], entries)  # noqa: E731
-                writer = Writer(open_store(self.evidence), identity, opening=self._session, sealed=tell)
+                writer = Writer(open_for_writing(self.evidence), identity, opening=self._session, sealed=tell)
                 origin.append(writer.origin)
             except Exception as exc:
                 self._failed(exc)
@@ -179,6 +179,8 @@ class Intake:
         self._report(writer)
         if writer.lost:
             self._unlogged["not taken by the writer"] = writer.lost
+        if count := writer.stranded:
+            self._unlogged[f"not sent: log {writer.log} was taken"] = count
 
     def _close_with_child(self) -> None:
         """A process that multiprocessing made ends without ``atexit``; it runs finalizers instead."""
@@ -299,8 +301,10 @@ class Intake:
 
     def _wait(self) -> None:
         writer = self._writer
-        if writer is None or not writer.flush():
-            self.loss("a start record was not on disk before the call went on")
+        remote = self.durability == "remote"
+        if writer is None or not writer.flush(remote=remote):
+            place = "in the bucket" if remote else "on disk"
+            self.loss(f"a start record was not {place} before the call went on")
 
     def _log_losses(self, writer: Writer) -> None:
         with self._lock:

@@ -19,6 +19,7 @@ from urllib.parse import quote
 
 from counterfoil._folders import make_folders, sync_folder
 from counterfoil.errors import StoreError
+from counterfoil.stores.remote import Remote
 
 __all__ = ["GITIGNORE", "FolderStore", "gone", "store_error"]
 
@@ -29,6 +30,9 @@ _SEGMENT = re.compile(r"([0-9]{8})\.seg\Z")
 
 class FolderStore:
     """A folder (mode 0700) with one sub-folder a log; every OSError comes back as StoreError with a code."""
+
+    remote: Remote | None = None
+    """Where its logs go on to, if they do."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
