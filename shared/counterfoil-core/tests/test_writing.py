@@ -135,6 +135,7 @@ def test_two_recorders_in_one_process(lab: Any, one_run: Any) -> None:
 
 def test_a_log_that_grew_until_it_was_locked_is_read_again(lab: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Between the look at a log and its lock another process may append and go."""
+    from counterfoil import locking
 
     lab.record()
     real = locking.lock

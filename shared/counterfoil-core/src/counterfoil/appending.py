@@ -79,13 +79,8 @@ class Appender(Packer):
     def _choose(self, left_alone: Container[str] = ()) -> Chosen:
         """Lock the log to write, and take its end for where this goes on."""
         chosen = choose(self.store, self.identity, left_alone=left_alone)
-        self.log, self.origin, self._locks, self._others = (
-            chosen.name,
-            chosen.origin,
-            chosen.locks,
-            chosen.others,
-        )
-        self._moved = chosen.moved
+        self.log, self.origin, self._locks = chosen.name, chosen.origin, chosen.locks
+        self._others, self._moved = chosen.others, chosen.moved
         self._take(chosen.scan)
         return chosen
 

@@ -51,9 +51,9 @@ class Waiter:
         self.seal = seal
         self.upto = -1
 
-    def done(self, *, ok: bool) -> None:
+    def done(self, *, ok: bool, upto: int = -1) -> None:
         """Answer."""
-        self.ok = ok
+        self.ok, self.upto = ok, upto
         self._queue.put(None)
 
     def wait(self, timeout: float | None) -> bool:

@@ -85,7 +85,10 @@ def stands(head: keys.Head) -> bool:
 
 
 def choose(store: FolderStore, identity: keys.SigningKey, *, left_alone: Container[str] = ()) -> Chosen:
-    """Choose and lock, none of those ``left_alone``; raises LogError (CF-LOG-030) when a new log cannot be locked, OSError when no lock can be."""
+    """Choose and lock, none of those ``left_alone``.
+
+    Raises LogError (CF-LOG-030) when a new log cannot be locked, OSError when no lock can be.
+    """
     damaged: set[str] = set()
     heads = keys.remembered_heads(damaged=damaged)
     moved = moved_with(store, heads)

@@ -23,7 +23,7 @@ from counterfoil.capture import Capture
 from counterfoil.digest import Reducer, Reference, is_reference, references_in, sha256_hex
 from counterfoil.errors import CounterfoilError, LogError
 from counterfoil.named import Made, holds_all
-from counterfoil.stores import open_for_writing
+from counterfoil.places import open_for_writing
 from counterfoil.writer import Writer
 
 __all__ = ["Intake"]
@@ -38,10 +38,7 @@ _at_exit: list[int] = []
 
 
 class Intake:
-    """Values, entries and losses of one evidence; the writer is opened at the first entry.
-
-    ``error`` tells why nothing is being recorded, if so.
-    """
+    """Values, entries and losses of one evidence, opened at the first entry; ``error`` says why nothing is recorded."""
 
     def __init__(
         self,
@@ -117,8 +114,9 @@ class Intake:
 
     def flush(self, *, timeout: float | None = None) -> bool:
         """Wait until everything recorded so far is on disk; with durability ``remote``, in the bucket."""
-        writer, remote = self._writer, self.durability == "remote"
-        return writer.flush(timeout=timeout, remote=remote) if writer is not None else self.losses == 0
+        if (writer := self._writer) is None:
+            return self.losses == 0
+        return writer.flush(timeout=timeout, remote=self.durability == "remote")
 
     def close(self) -> None:
         """Write everything, a last checkpoint, and release the log; runs still open end as ``abandoned``."""
@@ -300,10 +298,8 @@ class Intake:
         """End what is still open, before the log is closed."""
 
     def _wait(self) -> None:
-        writer = self._writer
-        remote = self.durability == "remote"
-        if writer is None or not writer.flush(remote=remote):
-            place = "in the bucket" if remote else "on disk"
+        if not self.flush() or self._writer is None:
+            place = "in the bucket" if self.durability == "remote" else "on disk"
             self.loss(f"a start record was not {place} before the call went on")
 
     def _log_losses(self, writer: Writer) -> None:

@@ -63,7 +63,9 @@ class Sealer(Appender):
             return True
         if found is None:
             # It may be there or not, and goes there later: the session ends behind it, for it goes on in another log.
-            if self._alone([(ENTRY, records.build({"op": "closed", "phase": "point"}, {"at": records.now()}))]):
+            if self._alone(
+                [(ENTRY, records.build({"op": "closed", "phase": "point"}, {"at": records.now()}))]
+            ):
                 remote.sealed(self.log, self._segment)
             self._remember()
         else:
@@ -142,7 +144,9 @@ class Sealer(Appender):
         remote = self.store.remote
         if remote is None or remote.taken(self.log) is None:
             return 0
-        first = min((at for number, at in self._starts.items() if not remote.is_there(self.log, number)), default=0)
+        first = min(
+            (at for number, at in self._starts.items() if not remote.is_there(self.log, number)), default=0
+        )
         return self._index - first if self._starts else 0
 
     def _finish(self) -> None:

@@ -76,7 +76,6 @@ class Writer(Sealer):
         try:
             self._thread.start()
         except BaseException:
-            self._finish()
             self._release()  # or this process itself would keep the log locked
             raise
 
@@ -137,7 +136,6 @@ class Writer(Sealer):
         self._urgent.ring()
         self._thread.join()
         self._drain()  # what another thread put in while the writer ended
-        self._finish()
         self._release()
 
     def abandon(self) -> None:
@@ -167,6 +165,7 @@ class Writer(Sealer):
         return True
 
     def _release(self) -> None:
+        self._finish()
         with self._gate:
             fd, self._fd = self._fd, -1
             locks, self._locks = self._locks, []
@@ -232,8 +231,12 @@ class Writer(Sealer):
             )
             seal = self._sealing(closing=closing, asked=any(one.seal for one in self._waiters))
             # Where nobody waits and a whole group is there, it is made while the disk is busy with this one.
-            ahead = not (owed or seal or closing or self._waiters or self.gone) and self._queue.qsize() >= GROUP
-            ok = self._write_out(checkpoint=owed or due or seal or closing or full, closing=closing, ahead=ahead)
+            ahead = (
+                not (owed or seal or closing or self._waiters or self.gone) and self._queue.qsize() >= GROUP
+            )
+            ok = self._write_out(
+                checkpoint=owed or due or seal or closing or full, closing=closing, ahead=ahead
+            )
             ok = ok and (not seal or self._seal())
             if self._unkept is not None and (
                 owed or due or closing or self.gone or time.monotonic() >= self._kept + KEEP
@@ -317,8 +320,7 @@ class Writer(Sealer):
         if self._waiters:
             self._refused = self.lost
         for waiter in self._waiters:
-            waiter.upto = self._sealed_last
-            waiter.done(ok=ok)
+            waiter.done(ok=ok, upto=self._sealed_last)
         self._waiters.clear()
 
     def _gather(self, item: Item) -> tuple[bool, bool]:
