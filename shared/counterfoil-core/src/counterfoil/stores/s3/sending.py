@@ -17,10 +17,14 @@ from counterfoil.stores.folder import store_error
 from counterfoil.stores.s3.bucket import Bucket
 from counterfoil.stores.s3.spool import SpoolStore
 
-__all__ = ["Sender", "taken_error"]
+__all__ = ["ALONE", "Sender", "taken_error"]
 
 BUDGET: Final = 5.0
 """Seconds for which one request is tried again before its error is told."""
+
+
+ALONE: Final = frozenset({"CF-S3-012", "CF-S3-013"})
+"""Codes that are about one segment, and say nothing of others."""
 
 
 class Sender:

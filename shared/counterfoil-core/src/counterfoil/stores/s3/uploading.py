@@ -18,7 +18,7 @@ from typing import Any, Final
 from counterfoil.bells import Waiter
 from counterfoil.errors import CounterfoilError, StoreError
 from counterfoil.stores.s3.bucket import Bucket
-from counterfoil.stores.s3.sending import Sender, taken_error
+from counterfoil.stores.s3.sending import ALONE, Sender, taken_error
 from counterfoil.stores.s3.spool import SpoolStore
 
 __all__ = ["Uploader", "spool_for"]
@@ -33,8 +33,6 @@ LONGEST_PAUSE: Final = 30.0
 DEAD_FIRST: Final = 1.0
 DEAD_EVERY: Final = 60.0
 """Seconds after which what dead processes left is looked for: a while after the start, for this one chooses its log."""
-_POISONED: Final = frozenset({"CF-S3-012", "CF-S3-013"})
-"""Codes that are about one segment alone."""
 
 
 class Uploader:
@@ -266,7 +264,7 @@ class Uploader:
             _log.warning("counterfoil: not in the bucket yet: %s; it is tried again", error)
         self._error = error
         now = time.monotonic()
-        if log is not None and error.code in _POISONED:
+        if log is not None and error.code in ALONE:
             self._poisoned[log] = now + LONGEST_PAUSE
             return False
         if self._failing_since is None:
