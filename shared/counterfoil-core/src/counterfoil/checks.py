@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any, Final
 
 from counterfoil import keys, notes
-from counterfoil.choosing import is_live
 from counterfoil.citations import Citations, Cited
 from counterfoil.entries import OWN, BlobSeen, CheckpointSeen, Entry, Event, NoteBehind, Problem, place
 from counterfoil.errors import CounterfoilError, StoreError
 from counterfoil.evidence_checks import UNREAD, on_its_way
 from counterfoil.findings import Finding, Findings, Verdict
+from counterfoil.locking import is_live
 from counterfoil.log import LogScan
 from counterfoil.record_checks import RecordCheck
 from counterfoil.statement_checks import UNKNOWN, StatementCheck

@@ -12,8 +12,8 @@ from typing import Final
 
 from counterfoil import keys
 from counterfoil.checks import LogCheck
-from counterfoil.choosing import is_live, lock_log, unlock
 from counterfoil.errors import CounterfoilError
+from counterfoil.locking import is_live, lock_log, unlock
 from counterfoil.scrub.damage import Copy
 from counterfoil.scrub.identifying import Known
 from counterfoil.scrub.mending import Patched, assemble, claims, expected, read_copy

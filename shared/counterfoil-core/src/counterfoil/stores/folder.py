@@ -21,6 +21,7 @@ from counterfoil._folders import make_folders, sync_folder
 from counterfoil.errors import StoreError
 from counterfoil.stores.failed import gone, store_error
 from counterfoil.stores.place import Elsewhere, Place
+from counterfoil.stores.remote import Remote
 from counterfoil.stores.watched import counted
 
 __all__ = ["GITIGNORE", "FolderStore", "gone", "store_error"]
@@ -32,6 +33,9 @@ _SEGMENT = re.compile(r"([0-9]{8})\.seg\Z")
 
 class FolderStore(Place):
     """A folder (mode 0700) with one sub-folder a log; every OSError comes back as StoreError with a code."""
+
+    remote: Remote | None = None
+    """Where its logs go on to, if they do."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
