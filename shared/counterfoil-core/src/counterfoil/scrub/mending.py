@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-import os
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, Final
@@ -92,7 +91,7 @@ def read_copy(store: FolderStore, log: str, number: int, label: str, *, head: bo
     try:
         with store.open_segment(log, number) as file:
             if not head:
-                if os.fstat(file.fileno()).st_size > MAX_SEGMENT:
+                if store.segment_size(log, number) > MAX_SEGMENT:
                     return None
                 return Copy(label, file.read(MAX_SEGMENT))
             data = file.read(segments.CHUNK_HEADER.size)
