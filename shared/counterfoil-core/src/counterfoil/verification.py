@@ -182,7 +182,7 @@ def examine(
         found.add(
             Finding(
                 "CF-VERIFY-001",
-                str(store.root),
+                store.place,
                 "there is no log",
                 "name the folder of a run",
                 "cannot-tell",
@@ -202,17 +202,15 @@ def _judged(
 ) -> Iterator[LogCheck]:
     """The checks of all logs, done; with several jobs their segments are read side by side."""
     jobs = enough(store) if judging.jobs is None else judging.jobs
-    # What is no plain folder (a bundle, a folder with files put in the place of others) cannot be read by its path.
-    if jobs < 2 or not getattr(store, "by_path", type(store) is FolderStore):
+    if jobs < 2:
         for name in names:
             check = LogCheck(store, name, judging.ring, heads, own=own, shared=shared)
             check.run()
             yield check
         return
-    watch = getattr(store, "read_elsewhere", None)
     proven = Proven(shared.check)
     shared.check = proven.check
-    with SideBySide(store, names, jobs=jobs, told=watch) as ahead:
+    with SideBySide(store, names, jobs=jobs, told=store.on_read) as ahead:
         for name in names:
             check = LogCheck(store, name, judging.ring, heads, own=own, shared=shared)
             for step, part in ahead.parts(name):

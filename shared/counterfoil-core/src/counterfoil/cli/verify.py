@@ -9,10 +9,9 @@ from typing import Annotated, Any
 import typer
 
 from counterfoil import _files, verification
-from counterfoil.bundles.store import BundleStore
 from counterfoil.cli import output
 from counterfoil.cli.options import Debug, E, Evidence, Json, evidence_path, option
-from counterfoil.cli.progress import WatchedStore
+from counterfoil.cli.progress import watched
 from counterfoil.cli.source import Source
 from counterfoil.errors import ConfigError, NoteError
 from counterfoil.findings import EXIT_CODES, Finding, Verification
@@ -106,12 +105,11 @@ def verify(
     """
     store = read(evidence_path(e, evidence)).store
     chosen = Source(store).run_id(run)
-    watched = store if isinstance(store, BundleStore) else WatchedStore(store.root)
-    try:
-        kept = [_kept(path) for path in checkpoint or ()]
-        found = settings()
+    kept = [_kept(path) for path in checkpoint or ()]
+    found = settings()
+    with watched(store):
         result = verification.verify(
-            watched,
+            store,
             keyring=keyring,
             policy=policy or found.policy,
             run=chosen,
@@ -119,9 +117,6 @@ def verify(
             full=full or not found.cache,
             jobs=jobs,
         )
-    finally:
-        if isinstance(watched, WatchedStore):
-            watched.done()
     if json:
         told = {
             "verdict": result.verdict,

@@ -152,7 +152,7 @@ class Mender:
         whole = claims(body for copy in heads for body in copy.openings())
         for number in sorted(numbers):
             own = read_copy(self._store, name, number, "")
-            others = [read_copy(one, name, number, str(one.root)) for one in mirrors]
+            others = [read_copy(one, name, number, one.place) for one in mirrors]
             last = number == max(numbers)
 
             def ends(offset: int, number: int = number, last: bool = last) -> bool:

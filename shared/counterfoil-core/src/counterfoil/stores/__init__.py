@@ -42,6 +42,6 @@ def check_exists(store: FolderStore) -> None:
         raise StoreError(
             "there is no evidence here",
             code="CF-STORE-002",
-            where=str(store.root),
+            where=store.place,
             hint="name the folder a run wrote, or set COUNTERFOIL",
         )

@@ -13,7 +13,7 @@ from typing import Final
 from counterfoil import keys
 from counterfoil.errors import CounterfoilError, StoreError
 from counterfoil.locking import lock_log, unlock
-from counterfoil.stores.folder import store_error
+from counterfoil.stores.failed import store_error
 from counterfoil.stores.s3.bucket import Bucket
 from counterfoil.stores.s3.spool import SpoolStore
 
