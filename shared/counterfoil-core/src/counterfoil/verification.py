@@ -10,6 +10,7 @@ import contextlib
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Final
 
 from counterfoil import evidence_checks, keys, trust
@@ -46,6 +47,7 @@ def verify(
     checkpoints: Sequence[bytes | str] = (),
     full: bool = False,
     jobs: int | None = None,
+    retain: timedelta | None = None,
 ) -> Verification:
     """Check every byte of evidence, or of a bundle; never raises for what it finds, StoreError when there is nothing.
 
@@ -54,14 +56,15 @@ def verify(
     that run or cannot be read to their end (a bundle is judged as a whole); ``checkpoints`` are notes kept elsewhere
     which the evidence must continue: each becomes a finding or a member of ``continues``, NoteError when one is no
     checkpoint; ``full`` computes signatures again that were found valid before; ``jobs`` processes read segments
-    side by side (default: as many as there are cores, where there is much to read).
+    side by side (default: as many as there are cores, where there is much to read); ``retain`` is how long the objects
+    of evidence in a bucket must be locked from their upload on (default: the setting, else the locks must hold now).
     """
     for note in checkpoints:
         parse_checkpoint(note)
     reader = read(evidence)
     ring = keyring if isinstance(keyring, keys.Keyring) else keys.Keyring.load(keyring)
     with contextlib.nullcontext() if full else Signatures() as known:
-        judging = Judging(ring, check=None if known is None else known.check, jobs=jobs)
+        judging = Judging(ring, check=None if known is None else known.check, jobs=jobs, retain=retain)
         if policy is not None:
             judging.believe(policy)
         if isinstance(reader.store, BundleStore):
@@ -88,6 +91,7 @@ class Judging:
     check: Check | None = None
     policy: Policy | None = None
     jobs: int | None = 1
+    retain: timedelta | None = None
     doubts: list[Finding] = field(default_factory=list)
 
     def believe(self, policy: str | os.PathLike[str] | bytes | Policy) -> None:
@@ -118,8 +122,11 @@ def settled(
     before = _picture(store)
     seen = examine(store, judging, run, kept)
     for _ in range(_AGAIN):
+        if seen.result.verdict == "intact":
+            break
+        store.refresh()
         after = _picture(store)
-        if seen.result.verdict == "intact" or after == before:
+        if after == before:
             break
         # Somebody records meanwhile, and what was read first does not fit what was read last.
         before = after
@@ -152,6 +159,7 @@ def examine(
     else:
         wanted = {parse_checkpoint(note)[1].origin.rpartition("/")[2] for note in kept}
         names = [name for name in names if name in wanted or _in_scope(store, name, heads, run)]
+    found.extend(store.doubts(None if run is None else names, retain=judging.retain))
     for check in _judged(store, names, judging, heads, own, shared):
         found.extend(check.findings)
         notes.extend(check.notes)
@@ -167,8 +175,9 @@ def examine(
             out.counts[key] += count
     out.counts["logs"] = len(names)
     for one in outcomes.values():
-        found.extend(evidence_checks.cited(one, outcomes, partial=run is not None))
-    found.extend(shared.heads.findings({one.origin: one.checkpoints for one in outcomes.values()}))
+        found.extend(evidence_checks.cited(one, outcomes, partial=run is not None, lags=store.lags))
+    told = {one.origin: one.checkpoints for one in outcomes.values()}
+    found.extend(shared.heads.findings(told, lags=store.lags))
     found.extend(shared.acceptances.findings())
     found.extend(evidence_checks.absent(store, heads, outcomes, partial=run is not None))
     found.extend(evidence_checks.copied(store, heads, outcomes))

@@ -17,6 +17,7 @@ from counterfoil.errors import ConfigError, NoteError
 from counterfoil.findings import EXIT_CODES, Finding, Verification
 from counterfoil.reader import read
 from counterfoil.settings import load as settings
+from counterfoil.stores.s3.options import duration
 from counterfoil.tlog.continuing import parse_checkpoint
 
 __all__ = ["STYLES", "found_members", "print_findings", "summary", "verify"]
@@ -83,6 +84,14 @@ def verify(
             show_default=False,
         ),
     ] = None,
+    retain: Annotated[
+        str | None,
+        option(
+            "--retain",
+            metavar="TIME",
+            help="How long objects in a bucket must be locked from their upload on: 365d (default: locked now).",
+        ),
+    ] = None,
     json: Json = False,
     evidence: Evidence = None,
     debug: Debug = False,
@@ -98,6 +107,7 @@ def verify(
       counterfoil verify theirs/ --checkpoint kept/checkpoint
       counterfoil verify run.bundle
       counterfoil verify --policy policy.json
+      counterfoil verify s3://bucket/prefix --retain 365d
 
     The verdict is intact, broken, incomplete or cannot-tell, and begins the last line. Every reason for it is
     a line before: verdict, code, place, message. Lines that begin with note do not change the verdict.
@@ -116,6 +126,7 @@ def verify(
             checkpoints=kept,
             full=full or not found.cache,
             jobs=jobs,
+            retain=None if retain is None else duration(retain, name="--retain"),
         )
     if json:
         told = {

@@ -169,6 +169,20 @@ class Bucket:
 
         return self._persist(fetch, doing="read an object", where=key, budget=budget)
 
+    def beginning(self, key: str, version: str, *, size: int, budget: float | None = None) -> bytes:
+        """The first ``size`` bytes of a version, which must have as many."""
+
+        def fetch() -> bytes:
+            store = self.clients.store({})
+            if store is not None:
+                return bytes(store.get(key, options={"version": version, "range": (0, size)}).bytes())
+            named = {"Bucket": self.address.bucket, "Key": key, "VersionId": version}
+            return cast(
+                "bytes", self.clients.s3.get_object(Range=f"bytes=0-{size - 1}", **named)["Body"].read()
+            )
+
+        return self._persist(fetch, doing="read an object", where=key, budget=budget)
+
     def _chunks(self, key: str, version: str) -> Iterator[Any]:
         store = self.clients.store({})
         if store is not None:
