@@ -130,7 +130,7 @@ def taken_error(spool: SpoolStore, log: str, number: int) -> CounterfoilError:
     """The error for a log that somebody else went on with."""
     return StoreError(
         "another writer put a segment of its own into this log",
-        code="CF-S3-020",
+        code="CF-S3-040",
         where=f"{spool.name}/{spool.segment_name(log, number)}",
         hint=f"what was written since stays in {spool.root / log}; recording goes on in another log",
     )

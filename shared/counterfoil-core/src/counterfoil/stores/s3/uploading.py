@@ -17,6 +17,7 @@ from typing import Any, Final
 
 from counterfoil.bells import Waiter
 from counterfoil.errors import CounterfoilError, StoreError
+from counterfoil.stores.s3.beside import Beside, beside
 from counterfoil.stores.s3.bucket import Bucket
 from counterfoil.stores.s3.sending import ALONE, Sender, taken_error
 from counterfoil.stores.s3.spool import SpoolStore
@@ -65,6 +66,10 @@ class Uploader:
         """Seconds after its first entry at which a segment is sealed."""
         return self.bucket.options.upload_after
 
+    def written(self) -> Beside:
+        """The bucket with the spool beside it."""
+        return beside(self.bucket)
+
     def start(self) -> None:
         """A writer begins."""
         with self._life:
@@ -79,9 +84,9 @@ class Uploader:
                 ):  # at the end of an interpreter none can be started: it stays in the spool
                     self._thread = None
 
-    def ready(self, log: str) -> bool:
+    def ready(self, log: str) -> bool | None:
         """Whether all of a log is in the bucket, and nothing else behind it."""
-        return self._ask(_READY, log, -1) is True
+        return False if self.spool.taken(log) is not None else self._ask(_READY, log, -1)
 
     def claim(self, log: str, number: int) -> bool | None:
         """Put a segment into the bucket before anything builds on it."""
@@ -135,7 +140,10 @@ class Uploader:
             return None
         done = Waiter()
         self._queue.put((what, log, number, done))
-        if not done.wait(ASK) or done.upto < 0:
+        if not done.wait(ASK):
+            self._failing_since = time.monotonic()  # the next one that asks does not wait as long again
+            return None
+        if done.upto < 0:
             return None
         return done.ok
 
@@ -308,7 +316,7 @@ def spool_for(bucket: Bucket) -> SpoolStore:
 
 def _unexpected(exc: Exception, where: str) -> StoreError:
     return StoreError(
-        f"the upload failed: {type(exc).__name__}", code="CF-S3-021", where=where, hint="report this"
+        f"the upload failed: {type(exc).__name__}", code="CF-S3-041", where=where, hint="report this"
     )
 
 
