@@ -6,7 +6,6 @@ version below stays. So nothing here goes by what is latest, and what was put on
 
 from __future__ import annotations
 
-import hashlib
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -14,8 +13,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import BinaryIO
 
-from counterfoil import keys
-from counterfoil.errors import CounterfoilError, StoreError
+from counterfoil.errors import StoreError
 from counterfoil.findings import Finding
 from counterfoil.stores.folder import FolderStore
 from counterfoil.stores.s3 import locks
@@ -24,10 +22,11 @@ from counterfoil.stores.s3.bucket import Bucket
 from counterfoil.stores.s3.fetching import Fetching
 from counterfoil.stores.s3.listing import Listing
 from counterfoil.stores.s3.options import Options
+from counterfoil.stores.s3.spooled import waiting
 from counterfoil.stores.s3.told import Version
 from counterfoil.stores.watched import counted
 
-__all__ = ["S3Store", "open_bucket", "spool_folder"]
+__all__ = ["S3Store", "open_bucket"]
 
 
 class S3Store(FolderStore):
@@ -70,6 +69,10 @@ class S3Store(FolderStore):
         """The same."""
         return frozenset((self.uri,))
 
+    def holds(self, path: Path) -> bool:
+        """Never: no path leads there."""
+        return False
+
     # -- what is there ------------------------------------------------------------------------------------------------
 
     @property
@@ -88,7 +91,7 @@ class S3Store(FolderStore):
     def exists(self) -> bool:
         """Whether there is anything, be it a single marker, or something that waits on this machine to be uploaded."""
         found = self.listing
-        return bool(found.segments or found.touched or found.foreign) or self._spool_holds()
+        return bool(found.segments or found.touched or found.foreign) or waiting(self.bucket.name) is not None
 
     def logs(self) -> list[str]:
         """Log ids, sorted."""
@@ -160,15 +163,9 @@ class S3Store(FolderStore):
         return locks.findings(self.bucket, self.listing, names, retain=retain)
 
     def waiting(self, log: str, segment: int | str) -> str | None:
-        """The spool of this machine, when it holds a segment that is not here."""
-        folder = spool_folder(self.bucket)
-        if folder is None or type(segment) is not int:
-            return None
-        return str(folder) if segment in FolderStore(folder).segments(log) else None
-
-    def _spool_holds(self) -> bool:
-        folder = spool_folder(self.bucket)
-        return folder is not None and any(FolderStore(folder).logs())
+        """The spool of this machine, when it holds a segment that has yet to be sent."""
+        folder = waiting(self.bucket.name, log, segment)
+        return None if folder is None else str(folder)
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,12 +191,3 @@ def open_bucket(uri: str) -> S3Store:
         ConfigError: CF-CONFIG-013 and -015: the address or a setting is none; CF-CONFIG-014: a package is missing.
     """
     return S3Store(Bucket(Address.parse(uri)))
-
-
-def spool_folder(bucket: Bucket) -> Path | None:
-    """Where this machine keeps what is to be uploaded to a bucket; None when it keeps nothing."""
-    try:
-        folder = keys.home() / "spool" / hashlib.sha256(bucket.name.encode()).hexdigest()[:16]
-    except CounterfoilError:
-        return None
-    return folder if folder.is_dir() else None
