@@ -76,6 +76,7 @@ class Uploader:
             self._writers += 1
             if self._thread is None:
                 self._dead_at = time.monotonic() + DEAD_FIRST
+                self._failing_since, self._pause, self._retry_at = None, 0.0, 0.0  # that was another time
                 self._thread = threading.Thread(target=self._run, name="counterfoil-upload", daemon=True)
                 try:
                     self._thread.start()
