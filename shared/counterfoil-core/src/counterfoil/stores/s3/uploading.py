@@ -108,7 +108,8 @@ class Uploader:
     def wait(self, log: str, number: int, timeout: float | None = None) -> bool:
         """Wait until a sealed segment is in the bucket; without ``timeout`` as long as the settings let closing wait.
 
-        While the bucket fails, that time runs from its first failure on: nobody waits for it twice.
+        While the bucket fails, that time runs from its first failure on: nobody waits for it twice. Nobody waits for
+        what only a person can mend.
         """
         patience = self.bucket.options.close_wait if timeout is None else timeout
         began = time.monotonic()
@@ -119,7 +120,8 @@ class Uploader:
             left = since + patience - time.monotonic()
             if done.wait(max(0.0, min(LOOK, left))):
                 return done.ok
-            if left <= 0 or self._thread is None:
+            hopeless = self._error is not None and not getattr(self._error, "again", False)
+            if left <= 0 or self._thread is None or (timeout is None and hopeless):
                 return False
 
     def finish(self, log: str, number: int) -> None:
