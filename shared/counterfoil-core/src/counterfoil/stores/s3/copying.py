@@ -240,8 +240,8 @@ def _place(store: FolderStore, name: str, data: bytes) -> None:
 
 def _other(name: str, here: str, there: str) -> BucketError:
     return BucketError(
-        f"this segment has other bytes {here} than {there}: two histories of one log",
+        f"this segment has other bytes {here} than {there}: damage, or two histories of one log",
         code="CF-S3-030",
         where=name,
-        hint="keep both: verify each, and copy into another place",
+        hint="verify both; a damaged folder is mended by counterfoil scrub --mirror, of two histories keep both",
     )
