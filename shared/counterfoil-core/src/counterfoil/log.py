@@ -121,6 +121,16 @@ class LogScan(SegmentScan):
             if number >= start:
                 yield from self.segment_events(number, recovered.get(number), last=number >= max(openings))
 
+    def since(self, number: int) -> Iterator[Event]:
+        """The same from a segment on, for who knows what stands before it; nothing when it cannot be begun there."""
+        numbers = [one for one in self.store.segments(self.log) if one >= number]
+        openings = self._openings(numbers)
+        if number in openings:
+            recovered = self._recoveries(openings)
+            self._resume(openings[number])
+            for one in numbers:
+                yield from self.segment_events(one, recovered.get(one), last=one >= max(openings))
+
     # -- segments -----------------------------------------------------------------------------------------------------
 
     def _opening(self, number: int) -> Entry | None:
