@@ -147,8 +147,8 @@ class Writer(Appender):
 
     def _put(self, item: Item, size: int, *, fits: bool = True) -> bool:
         with self._gate:
-            pending = self._taken - self._written
-            if self._closed or not fits or pending > PENDING_MAX * (1 if self.error is not None else 4):
+            limit = 4 * PENDING_MAX if self.error is None else PENDING_MAX
+            if self._closed or not fits or self._taken - self._written > limit:
                 if item[0] == ENTRY:
                     self.lost += 1
                     self._untaken += 1
@@ -311,22 +311,24 @@ class Writer(Appender):
 
     def _gather(self, item: Item) -> tuple[bool, bool]:
         """Take what is queued, bounded by count; returns (closing, checkpoint wanted)."""
-        wanted, count = False, 0
+        wanted, count, take, items = False, 0, self._queue.get_nowait, self._items
         while True:
             kind = item[0]
-            if kind == _SYNC:
+            if kind == ENTRY:
+                items.append(item)
+                count += 1
+                if count >= GROUP:
+                    return False, wanted
+            elif kind == BLOB:
+                items.append(item)
+            elif kind == _SYNC:
                 self._waiters.append(item[1])
             elif kind == _CHECKPOINT:
                 wanted = True
-            elif kind == _CLOSE:
-                return True, True
             else:
-                self._items.append(item)
-                count += kind == ENTRY
-            if count >= GROUP:
-                return False, wanted
+                return True, True
             try:
-                item = self._queue.get_nowait()
+                item = take()
             except queue.Empty:
                 return False, wanted
 

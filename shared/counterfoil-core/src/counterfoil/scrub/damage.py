@@ -9,12 +9,12 @@ from __future__ import annotations
 import hashlib
 import io
 import re
-import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
 from counterfoil import canonical, segments, tails
+from counterfoil._checksum import crc32
 from counterfoil.entries import MAX_ENTRY, OPENERS
 from counterfoil.errors import CounterfoilError
 
@@ -142,7 +142,7 @@ def _part(data: bytes, start: int, budget: list[int]) -> Part | None:
     if budget[0] < 0:
         return None
     with memoryview(data) as view:
-        if zlib.crc32(view[start + _HEAD : end], zlib.crc32(view[start : start + 12])) != checksum:
+        if crc32(view[start + _HEAD : end], crc32(view[start : start + 12])) != checksum:
             return None
     return Part(start, end, form)
 
