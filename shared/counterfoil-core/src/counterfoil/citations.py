@@ -79,7 +79,8 @@ class Citations:
             # Nobody needs a key to write sessions, and one line of evidence can stand for a list of 64 MiB.
             if is_reference(listed):
                 # Under whatever media type: there are as many of these as somebody likes.
-                key = (listed["sha256"], listed["size"])
+                reference = Reference.from_dict(listed)
+                key = (reference.sha256, reference.size)
                 if key in self._listed:
                     return
                 self._listed.add(key)
