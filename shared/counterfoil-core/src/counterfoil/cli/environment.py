@@ -19,6 +19,7 @@ from counterfoil.cli import output
 from counterfoil.cli.options import Debug, E, Evidence, Json, Run, evidence_path
 from counterfoil.cli.source import Source, open_source
 from counterfoil.environment import cyclonedx, deep
+from counterfoil.environment.readable import readable
 from counterfoil.errors import ConfigError
 from counterfoil.views import Runs
 
@@ -65,11 +66,13 @@ def environment(
         )
     if recorded:
         found, at = _recorded(open_source(evidence_path(e, evidence)), run)
+        shown = readable(found)
     else:
         found, at = environments.capture(key=_key()), time.time()
+        shown = found
     if as_cyclonedx:
         when = datetime.fromtimestamp(int(at), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-        output.out(output.json_text(cyclonedx.document(found, at=when), indent=2))
+        output.out(output.json_text(cyclonedx.document(shown, at=when), indent=2))
         return 0
     wrong: list[str] = []
     if deep_check:
@@ -80,7 +83,7 @@ def environment(
     if json:
         output.out(output.json_text(found, indent=2))
     else:
-        for line in _lines(found):
+        for line in _lines(shown):
             output.out(line)
     return int(bool(wrong))
 
@@ -100,19 +103,23 @@ def _recorded(source: Source, wanted: str | None) -> tuple[dict[str, Any], float
         if entry.op == "statement":
             continue
         context = entry.body["context"]
-        at = context.get("at", 0) / 1_000_000
+        at = context["at"] / 1_000_000 if type(context.get("at")) is int else 0.0
         if entry.op == "session":
             cited[entry.log] = (context.get("about"), at)
         if found == run:
             chosen = chosen or cited.get(entry.log)
             if "environment" in context:  # the run loaded what its session had not
-                return source.value(context["environment"]), at
-    about = None if chosen is None else source.value(chosen[0])
-    if chosen is None or type(about) is not dict or type(about.get("environment")) is not dict:
+                return _dict(source.value(context["environment"]), wanted), at
+    about = _dict(None if chosen is None else source.value(chosen[0]), wanted)
+    return _dict(about.get("environment"), wanted), 0.0 if chosen is None else chosen[1]
+
+
+def _dict(value: Any, wanted: str | None) -> dict[str, Any]:
+    if type(value) is not dict:
         raise ConfigError(
             "no environment was recorded for this run", code="CF-CLI-081", where=wanted or "last"
         )
-    return about["environment"], chosen[1]
+    return value
 
 
 @contextmanager
