@@ -11,7 +11,7 @@ from counterfoil import notes
 from counterfoil.canonical import dumps, loads
 from counterfoil.cli import source
 
-READING = [("log",), ("graph",), ("graph", "--hops"), ("handoffs",), ("show", "--last", "-e"), ("diff",)]
+READING = [("log",), ("graph",), ("graph", "--hops"), ("handoffs",), ("show", "--last", "-e")]
 READERS = pytest.mark.parametrize("words", READING, ids=" ".join)
 
 
@@ -23,8 +23,7 @@ def bundle(cli: Any, desk: Any, tmp_path: Path) -> Path:
 
 
 def read(command: Any, words: tuple[str, ...], file: Path, *more: str) -> Any:
-    """A reading command on a bundle; ``diff`` compares it with itself."""
-    return command(*words, file, *([file] if words == ("diff",) else []), *more)
+    return command(*words, file, *more)
 
 
 @READERS
