@@ -214,7 +214,7 @@ class Writer(Appender):
             if time.monotonic() < retry_at and not closing and not self._waiters:
                 continue  # a failing disk is asked once a second, or when somebody waits for it
             self._tell_losses()
-            if closing and (self._session_done or self._items):
+            if closing and (self._session_done or self._items or self._flight is not None):
                 self._tell_end()
             due = uncovered_since is not None and time.monotonic() >= uncovered_since + DELAY
             full = (
@@ -244,19 +244,25 @@ class Writer(Appender):
 
         With ``ahead`` the last of them may still be on its way to the disk.
         """
+        failed = False
         while True:
             part = self._next_part()
-            last = len(part) == len(self._items)
-            if self._commit(part, checkpoint=checkpoint and last, ahead=ahead or not last):
+            last, there = len(part) == len(self._items), len(self._items)
+            # Behind a failure nothing goes ahead: on a disk that fails for good there would always be something back.
+            if self._commit(part, checkpoint=checkpoint and last, ahead=(ahead or not last) and not failed):
                 del self._items[: len(part)]
+                self._part = PART if last else self._part if failed else min(PART, 2 * self._part)
                 if last:
-                    self._part = PART
                     return True
                 continue
-            self._part = min(self._part, max(size_of(part) // 2, 1))
+            failed = True
+            # The group before may be what failed, and stands in front again.
+            back = self._items[: len(self._items) - there]
+            if size := size_of(back or part):  # a checkpoint alone says nothing of how much is too much
+                self._part = min(self._part, max(size // 2, 1))
             if self.gone or not closing:
                 return False
-            if len(part) <= 1:
+            if len(part) <= 1 and not back:
                 # Nothing more fits; what is there already may still be signed.
                 self._commit([], checkpoint=True)
                 return False
