@@ -237,7 +237,7 @@ def test_a_bucket_is_made_once_and_records_go_there(
     s3_place: Any, fresh: str, command: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     name = Address.parse(fresh).bucket
-    assert "CF-CLI-083" in command("init", fresh)[2]
+    assert "CF-CLI-086" in command("init", fresh)[2]
     code, out, _ = command("init", fresh, "--retain", "30d", "--json")
     told = json.loads(out)["bucket"]
     assert code == 0

@@ -130,7 +130,13 @@ class Place:
         code = "import sys, counterfoil; print([call.name for call in counterfoil.read(sys.argv[1]).calls()])"
         words = [sys.executable, "-c", code, self.uri]
         done = subprocess.run(
-            words, env=self.variables(), cwd=self.root, capture_output=True, text=True, timeout=300, check=True
+            words,
+            env=self.variables(),
+            cwd=self.root,
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=True,
         )
         return set(ast.literal_eval(done.stdout))
 

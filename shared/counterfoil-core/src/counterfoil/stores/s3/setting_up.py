@@ -33,7 +33,7 @@ def set_up(bucket: Bucket, *, retain: timedelta | None) -> SetUp:
     """Make the bucket with versioning, Object Lock and a default retention, unless it is there.
 
     Raises:
-        ConfigError: CF-CLI-083: it has to be made, and nobody said for how long it keeps what it gets.
+        ConfigError: CF-CLI-086: it has to be made, and nobody said for how long it keeps what it gets.
         BucketError: CF-S3-001..011.
     """
     done: list[str] = []
@@ -42,7 +42,7 @@ def set_up(bucket: Bucket, *, retain: timedelta | None) -> SetUp:
         if retain is None:
             raise ConfigError(
                 "the bucket has to be made, and how long it keeps what it gets is not said",
-                code="CF-CLI-083",
+                code="CF-CLI-086",
                 where=bucket.address.uri,
                 hint="--retain 365d: until then nobody, not its owner either, can delete or change an object",
             )
