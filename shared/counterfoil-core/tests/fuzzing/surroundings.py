@@ -117,7 +117,7 @@ def _other(here: Place) -> Path:
     if not path.exists():
         before = here.segment.read_bytes()
         here.write(here.whole)
-        assert cli.main(["bundle", str(here.evidence), "-o", str(path)]) == 0
+        _command("bundle", str(here.evidence), "-o", str(path))
         here.write(before)
     return path
 
