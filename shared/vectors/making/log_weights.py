@@ -172,7 +172,9 @@ def _other_lists() -> Iterator[Case]:
     manifest(log, stored=False)
     manifest(log)
     late = ending(log)
-    yield broken("a list of weights that came too late counts for none", late, "CF-VERIFY-055", "CF-VERIFY-055")
+    yield broken(
+        "a list of weights that came too late counts for none", late, "CF-VERIFY-055", "CF-VERIFY-055"
+    )
 
 
 def _named_wrongly() -> Iterator[Case]:

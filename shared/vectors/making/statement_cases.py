@@ -271,7 +271,10 @@ def refused_statements() -> list[dict[str, Any]]:
     for what, changes in (
         ("without a root", {"root": None}),
         ("of no file", {"files": {**files, "count": 0}}),
-        ("whose list is of another type", {"files": {**files, "list": {**files["list"], "media": "text/plain"}}}),
+        (
+            "whose list is of another type",
+            {"files": {**files, "list": {**files["list"], "media": "text/plain"}}},
+        ),
         ("whose list is empty", {"files": {**files, "list": {**files["list"], "size": 0}}}),
         ("of fewer than no bytes", {"files": {**files, "size": -1}}),
         ("with a further member", {"more": 1}),

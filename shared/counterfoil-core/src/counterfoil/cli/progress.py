@@ -1,4 +1,4 @@
-"""A bar on stderr while evidence is read, when that takes longer than a second and a person looks."""
+"""A bar on stderr while much is read, when that takes longer than a second and a person looks."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from counterfoil.bundles.store import BundleStore
 from counterfoil.reader import Reader
 from counterfoil.stores.watched import Watched
 
-__all__ = ["WatchedStore", "watched"]
+__all__ = ["Bar", "WatchedStore", "watched"]
 
 PATIENCE: Final = 1.0
 
@@ -35,6 +35,47 @@ def watched(source: Reader, *, passes: int) -> Iterator[None]:
     finally:
         store.done()
         source.store = plain
+
+
+class Bar:
+    """A bar for work that tells, from any thread, how many more bytes are done, of how many."""
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+        self._began = time.monotonic()
+        self._done = 0
+        self._progress: Progress | None = None
+        self._task: Any = None
+        self._lock = threading.Lock()
+        self._shown = sys.stderr is not None and sys.stderr.isatty()
+
+    def __enter__(self) -> Bar:
+        return self
+
+    def __exit__(self, *failed: object) -> None:
+        with self._lock:
+            self._shown = False
+            if self._progress is not None:
+                self._progress.stop()
+
+    def told(self, size: int, total: int) -> None:
+        """``size`` more bytes are done, of ``total``."""
+        if not self._shown:
+            return
+        with self._lock:
+            self._done += size
+            if not self._shown or (self._progress is None and time.monotonic() < self._began + PATIENCE):
+                return
+            if self._progress is None:
+                self._progress = _progress(self._what)
+                self._task = self._progress.add_task(self._what, total=total)
+                self._progress.start()
+            self._progress.update(self._task, completed=min(self._done, total))
+
+
+def _progress(what: str) -> Progress:
+    columns = (TextColumn(what), BarColumn(), DownloadColumn(), TimeRemainingColumn())
+    return Progress(*columns, console=Console(file=sys.stderr), transient=True)
 
 
 class WatchedStore(Watched):
@@ -72,8 +113,7 @@ class WatchedStore(Watched):
         if self._progress is None:
             sizes = (self.segment_size(log, number) for log in self.logs() for number in self.segments(log))
             self._total = sum(sizes) * self._passes
-            columns = (TextColumn("reading"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
-            self._progress = Progress(*columns, console=Console(file=sys.stderr), transient=True)
+            self._progress = _progress("reading")
             self._task = self._progress.add_task("reading", total=self._total)
             self._progress.start()
         # What was read ahead in vain, or is looked at twice, must not make it more than there is.
