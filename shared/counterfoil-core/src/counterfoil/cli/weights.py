@@ -87,8 +87,9 @@ def add(
       counterfoil weights add ~/.cache/huggingface/hub/models--org--name/snapshots/REVISION
       counterfoil weights add model.gguf --afresh
 
-    SHA-256 of each file, on all cores; one root over them, the same that OpenSSF model-signing signs. What git keeps at the
-    top is left out. Large files that did not change since they were hashed here are not read again, and the manifest says so.
+    SHA-256 of each file, on all cores; one root over them, the same that OpenSSF model-signing signs. What git
+    keeps at the top is left out. Large files that did not change since they were hashed here are not read again, and
+    the manifest says so.
     """
     origin = walking.default_source(path) if source is None else _source(source)
     with Bar("hashing") as bar:
@@ -170,7 +171,8 @@ def verify(
         told = "the manifest is signed by nobody who is known here"
         for line in output.plain_error("cannot-tell", "CF-WEIGHTS-012", chosen.name, told, hint):
             output.out(line)
-    told = f"{len(done.differences)} of {chosen.says.files.count} files, " if done.differences else ""
+    count = len(done.differences)
+    told = f"{count} {'difference' if count == 1 else 'differences'}, " if count else ""
     again = f", {done.cached} not read again" if done.cached else ""
     output.out(
         f"{output.paint(result, _STYLES[result])}: {told}{_counted(done.files, done.size)}{again}, "

@@ -56,7 +56,8 @@ def hash_files(
     """Digests by name, and what could not be hashed: unreadable, gone, or changed meanwhile.
 
     With ``cached`` digests remembered in the home are believed; what was hashed is noted there either way. With
-    ``described`` the headers of files are looked into. ``count`` hears from any thread how many bytes were done. A KeyboardInterrupt stops all threads.
+    ``described`` the headers of files are looked into. ``count`` hears from any thread how many bytes were done. A
+    KeyboardInterrupt stops all threads.
     """
     work = _Work(
         sorted(files, key=lambda one: one.status.st_size), cached, described, count or (lambda size: None)
