@@ -1,7 +1,7 @@
 """SHA-256 of many files on all cores.
 
 ``hashlib`` lets go of the interpreter's lock while it works, so threads are enough; the largest files begin first, so
-that no core ends long before the others. Files are read, not mapped: a mapped file that somebody cuts kills the process.
+that no core ends long before the others. Files are read, not mapped: cutting a file kills who has it mapped.
 """
 
 from __future__ import annotations
