@@ -145,6 +145,7 @@ class SideBySide:
                 or not task.step.opening
                 or task.step.number < 0
                 or task.step.opening == "missing"
+                or task.step.unread is not None
             ):
                 return None
             _write(child.stdin, pickle.dumps(task, pickle.HIGHEST_PROTOCOL))  # type: ignore[arg-type]
