@@ -159,7 +159,7 @@ def test_a_network_that_fails(place: Place, faulty: Faulty, mode: str, code: str
 def test_a_process_that_ends_while_the_network_is_gone(place: Place, faulty: Faulty) -> None:
     """It ends in time and as it would have, says what stays, and the next one sends it."""
     faulty.mode = "refuse"
-    writer = place.writer("offline", COUNTERFOIL_S3_CLOSE_WAIT="0.5")
+    writer = place.writer("offline", COUNTERFOIL_S3_CLOSE_WAIT="4")
     assert writer.record(5) == "flushed"
     writer.say("exit 7")
     assert writer.child.wait(60) == 7
