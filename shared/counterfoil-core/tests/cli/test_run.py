@@ -126,7 +126,7 @@ def test_nothing_recorded_says_why(recording: Any) -> None:
         (["--evidnce", "x", "true"], 2, "CF-CLI-001"),
         (["--mode", "loud", "true"], 2, "CF-CONFIG-001"),
         (["--durability", "later", "true"], 2, "CF-CONFIG-001"),
-        (["-e", "s3://bucket/prefix", "true"], 2, "CF-CONFIG-010"),
+        (["-e", "gs://bucket/prefix", "true"], 2, "CF-CONFIG-010"),
         (["-e", "", "true"], 2, "CF-CONFIG-0"),
     ],
 )
