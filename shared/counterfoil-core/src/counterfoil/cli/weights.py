@@ -144,7 +144,7 @@ def verify(
     evidence: Evidence = None,
     debug: Debug = False,
 ) -> int:
-    """Hash them again and name each that differs.
+    """Hash the files again, name what differs.
 
     \b
     Examples:
@@ -152,8 +152,8 @@ def verify(
       counterfoil weights verify /mnt/llama-3 --manifest llama-3
       counterfoil weights verify models/llama-3 -e evidence/ --json
 
-    Names each file that differs, is missing or is new. Reads every byte. The manifest must be signed by a key that is pinned here; whether the evidence around it is intact
-    says `counterfoil verify`.
+    Names each file that differs, is missing or is new. Reads every byte. The manifest must be signed by a key that is
+    pinned here; whether the evidence around it is intact says `counterfoil verify`.
     Exit codes: 0 same, 1 changed, 5 cannot tell, 2 usage.
     """
     chosen = _chosen(path, manifest, evidence_path(None, evidence))
