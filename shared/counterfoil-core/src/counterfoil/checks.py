@@ -202,6 +202,7 @@ class LogCheck:
                 hint = "find out who put it there, unless this evidence is theirs"
                 self.notes.add(Finding("CF-VERIFY-061", self.name, message, hint, "intact"))
         self.statements.new_session()
+        self.records.streams.open.clear()
         self._left_open(at)
         self._left_unclosed(at)
         self._promised = context.get("closes") is True

@@ -19,6 +19,7 @@ from counterfoil.findings import Verdict
 from counterfoil.moulds import NATURAL, REFERENCE, TEXT, Groups, Known, NoMould, Path, compiled, hex64, spell
 from counterfoil.shapes import Part, need_of
 from counterfoil.stored import RECORD, STATEMENT, Stored
+from counterfoil.stream_checks import CODE, StreamCheck, states
 
 __all__ = ["RecordCheck", "Ties"]
 
@@ -65,6 +66,7 @@ class RecordCheck:
         self.count = 0
         self._moulds = (known or Known()).of(_mould)
         self._stored = stored
+        self.streams = StreamCheck(stored, before=before)
         self._faultless = True
         self._ask = ask
 
@@ -136,6 +138,10 @@ class RecordCheck:
                 message = f"{entry.op}: a parent it names is not in this log"
                 self._question("CF-VERIFY-045", place(entry), message, named)
         self._stored.add_raw(sha256(entry.body_bytes).digest())
+        if "stream" in context and states(content, context):
+            message = self.streams.fault(content, context)
+            if message:
+                self._say(CODE, place(entry), f"{entry.op}: {message}")
         phase = content.get("phase")
         if phase == "start" or phase == "end":
             self._tie(content, context, entry)
@@ -261,7 +267,7 @@ def _mould(body: dict[str, Any], text: bytes) -> _Mould:
     """The mould of a record without null and float; NoMould where its kind asks for more than ``short`` looks at."""
     content, context = body["content"], body["context"]
     totals = content.get("totals")
-    if "late" in context or ("totals" in content and (type(totals) is not dict or totals.keys() != _TIED)):
+    if "late" in context or type(context.get("stream")) is dict or ("totals" in content and (type(totals) is not dict or totals.keys() != _TIED)):
         raise NoMould
     groups = Groups()
     at: dict[Path, int] = {}
