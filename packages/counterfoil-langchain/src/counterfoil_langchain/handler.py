@@ -18,6 +18,7 @@ from counterfoil_langchain import encode, models
 from counterfoil_langchain.guard import guarded
 from counterfoil_langchain.outcomes import chunks, is_control, name_of, outcome
 from counterfoil_langchain.runs import Node
+from counterfoil_langchain.tokens import Pieces, reason_of, why
 from counterfoil_langchain.tracker import Tracker, tracker_of
 
 __all__ = ["Handler"]
@@ -168,12 +169,40 @@ class Handler(BaseCallbackHandler):
             tags=kwargs.get("tags"),
         )
 
-    @guarded
-    def on_llm_new_token(self, token: Any, *, run_id: UUID, **kwargs: Any) -> None:
-        """A piece of a streamed answer came."""
-        node = self._tracker.node(run_id)
-        if node is not None:
+    def on_llm_new_token(self, token: Any, *, chunk: Any = None, run_id: UUID, **kwargs: Any) -> None:
+        """A piece of a streamed answer came: the busiest callback, so it is guarded by itself."""
+        if not self.enabled:
+            return
+        try:
+            node = self._tracker.node(run_id)
+            if node is None:
+                return
             node.tokens += 1
+            if node.deliveries > 1 and node.tokens % node.deliveries != 1:
+                return
+            pieces = node.pieces or self._pieces(node)
+            if pieces is not None:
+                pieces.token(token, chunk, kwargs)
+        except Exception as exc:
+            self.recorder.loss(f"on_llm_new_token: {type(exc).__name__}")
+
+    @guarded
+    def on_stream_event(self, event: Any, *, run_id: UUID, **kwargs: Any) -> None:
+        """A protocol event of a streamed answer came."""
+        node = self._tracker.node(run_id)
+        if node is None:
+            return
+        node.events += 1
+        if node.deliveries > 1 and node.events % node.deliveries != 1:
+            return
+        pieces = node.pieces or self._pieces(node)
+        if pieces is not None:
+            pieces.event(event)
+
+    def _pieces(self, node: Node) -> Pieces | None:
+        if node.call is not None:
+            node.pieces = Pieces(self.recorder.stream(node.call))
+        return node.pieces
 
     @guarded
     def on_llm_end(self, response: Any, *, run_id: UUID, **kwargs: Any) -> None:
@@ -184,6 +213,9 @@ class Handler(BaseCallbackHandler):
         self._tracker.answered(node, response)
         reference, about = models.chat_response(self.recorder, response, self._tracker.redactor)
         about.update(chunks(node))
+        if node.pieces is not None:
+            finished = about.get("provider", {}).get("finish_reason")
+            node.pieces.stream.reason = reason_of(finished, tools=models.calls_tools(response))
         self.recorder.end(node.call, response=reference, context=about)
 
     @guarded
@@ -299,6 +331,8 @@ class Handler(BaseCallbackHandler):
     def _failed(self, run_id: UUID, error: BaseException) -> None:
         node = self._tracker.end(run_id)
         if node is not None:
+            if node.pieces is not None:
+                node.pieces.stream.reason = why(error)
             self._fail(node, error, context=chunks(node))
 
     def _fail(

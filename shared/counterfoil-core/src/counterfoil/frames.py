@@ -41,7 +41,6 @@ REST: Final = "rest"
 """The channel of what comes on a further one."""
 MAX_NAME: Final = 128
 """Characters of a channel's name."""
-_MAX_NAME_BYTES: Final = 4 * MAX_NAME
 
 Frame = tuple[str, bytes, int]
 """Channel, bytes, and microseconds since the frame before (the first: since the call began)."""
@@ -186,7 +185,7 @@ class Running:
 
     def _named(self, name: str, rows: list[bytes]) -> int:
         """The number of a channel that is new, or of the one that takes what is beyond the most."""
-        if len(self._names) >= MAX_CHANNELS - 1 or not name or len(name) > MAX_NAME or not _well_formed(name):
+        if len(self._names) >= MAX_CHANNELS - 1 or not _is_name(name):
             name = REST
             if name in self._names:
                 rows.append(_ONE[self._names[name]])
@@ -251,7 +250,7 @@ class Running:
 
     def _new(self, text: bytes) -> str:
         name = text.decode()
-        if not name or len(text) > _MAX_NAME_BYTES or name in self._names:
+        if not (name == REST or _is_name(name)) or name in self._names:
             raise ValueError("no name of a channel")
         if len(self._content) >= MAX_CHANNELS:
             raise ValueError("too many channels")
@@ -305,8 +304,9 @@ class _Row:
             raise ValueError("bytes are left over")
 
 
-def _well_formed(name: str) -> bool:
-    return not any("\ud800" <= one <= "\udfff" for one in name)
+def _is_name(name: str) -> bool:
+    """Whether a channel may be called so: with a colon, so that no record's member is taken for something else."""
+    return ":" in name and len(name) <= MAX_NAME and not any("\ud800" <= one <= "\udfff" for one in name)
 
 
 def _check_samples(row: _Row, count: int) -> None:

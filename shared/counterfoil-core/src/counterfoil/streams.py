@@ -82,11 +82,6 @@ class Stream:
         self._kept = bool(call.start)
         self._log = call.log
 
-    @property
-    def fresh(self) -> bool:
-        """Whether nothing of it went into digests yet."""
-        return self._running.number == 0
-
     def add(self, channel: str, data: str | bytes) -> None:
         """A piece came on a channel (``frames.channel``); an empty one is none."""
         if not data:
@@ -106,13 +101,15 @@ class Stream:
             self.checkpoint()
 
     def restart(self) -> bool:
-        """Forget the pieces that wait, because all of it comes again another way; False once a checkpoint was made."""
+        """Forget the pieces that wait, because all of it comes again another way; False once a checkpoint was made.
+
+        What is known of sampled tokens stays.
+        """
         with self._intake._lock:
             if self._running.number:
                 return False
             self._queue.clear()
-            self._samples.clear()
-            self._held = 0
+            self._held = sum(map(len, self._samples))
             return True
 
     def checkpoint(self, *, older: int | None = None) -> None:
