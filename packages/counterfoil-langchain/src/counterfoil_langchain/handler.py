@@ -169,7 +169,16 @@ class Handler(BaseCallbackHandler):
             tags=kwargs.get("tags"),
         )
 
-    def on_llm_new_token(self, token: Any, *, chunk: Any = None, run_id: UUID, **kwargs: Any) -> None:
+    def on_llm_new_token(
+        self,
+        token: Any,
+        *,
+        chunk: Any = None,
+        run_id: UUID,
+        parent_run_id: UUID | None = None,
+        tags: list[str] | None = None,
+        **kwargs: Any,
+    ) -> None:
         """A piece of a streamed answer came: the busiest callback, so it is guarded by itself."""
         if not self.enabled:
             return

@@ -62,6 +62,12 @@ class Pieces:
         if chunk is not None:
             fields = chunk.__dict__
             message, info = fields.get("message"), fields.get("generation_info")
+            if message is not None and info is None and not told and self.by_events is False:
+                fields = message.__dict__  # nearly every piece is a piece of text, and nothing else
+                plain = not fields.get("tool_call_chunks") and not fields.get("additional_kwargs")
+                if plain and type(token) is str:
+                    self.add(TEXT, token)
+                    return
         if info is not None or "logprobs" in told:
             found = info.get("logprobs") if type(info) is dict else None
             self._sampled(found or told.get("logprobs"))
@@ -224,5 +230,3 @@ def why(error: BaseException) -> str:
     if isinstance(error, GeneratorExit):
         return "abandoned"
     return "cancelled" if type(error).__name__ in ("CancelledError", "KeyboardInterrupt") else "error"
-
-

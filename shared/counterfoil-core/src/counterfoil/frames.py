@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import struct
 from collections.abc import Iterable, Sequence
+from itertools import chain, repeat
 from typing import Any, Final
 
 from counterfoil import canonical, records
@@ -58,14 +59,13 @@ def channel(choice: int, kind: str, key: str = "") -> str:
 
 def varint(number: int) -> bytes:
     """A number from 0 as unsigned LEB128."""
-    if number < 128:
+    if number < 1 << 7:
         return _ONE[number]
-    out = bytearray()
-    while number >= 128:
-        out.append(number & 127 | 128)
-        number >>= 7
-    out.append(number)
-    return bytes(out)
+    if number < 1 << 14:
+        return bytes((number & 127 | 128, number >> 7))
+    if number < 1 << 21:
+        return bytes((number & 127 | 128, number >> 7 & 127 | 128, number >> 14))
+    return bytes((number & 127 | 128,)) + varint(number >> 7)
 
 
 def sample(choice: int, candidates: Sequence[Candidate]) -> bytes:
@@ -136,34 +136,38 @@ class Running:
 
     # -- writing ------------------------------------------------------------------------------------------------------
 
-    def write(self, taken: Sequence[Frame], samples: Sequence[bytes] = (), *, keep: bool = True) -> bytes:
-        """Take frames and sampled tokens (at most 256 of each); the part that holds them, empty unless ``keep``."""
-        names = self._names
-        rows: list[bytes] = []
-        said: dict[int, list[bytes]] = {}
-        times: list[bytes] = []
-        for name, data, after in taken:
-            at = names.get(name)
-            if at is None:
-                at = self._named(name, rows)
-            else:
-                rows.append(_ONE[at])
-            size = len(data)
-            rows += (_ONE[size] if size < 128 else varint(size), data)
-            times.append(_ONE[after] if after < 128 else varint(after))
-            if at in said:
-                said[at].append(data)
-            else:
-                said[at] = [data]
-        for at, pieces in said.items():
-            whole = b"".join(pieces)
-            self._content[at].update(whole)
-            self.size += len(whole)
+    def write(
+        self,
+        names: Sequence[str],
+        pieces: Sequence[bytes],
+        after: Sequence[int],
+        samples: Sequence[bytes] = (),
+        *,
+        keep: bool = True,
+    ) -> tuple[str, bytes]:
+        """Take frames (by columns) and sampled tokens, at most 256 of each.
+
+        Returns the part that holds them, its digest first; both are empty unless ``keep``.
+        """
+        sizes = list(map(len, pieces))
+        if names and names.count(names[0]) == len(names) and names[0] in self._names and max(sizes) < 128:
+            at = self._names[names[0]]
+            said = b"".join(pieces)
+            self._content[at].update(said)
+            self.size += len(said)
+            head = _ONE[at]
+            # Most parts are of one channel and short pieces: they are put together without a look at each.
+            frames = b"".join(chain.from_iterable(zip(repeat(head), map(_ONE.__getitem__, sizes), pieces)))
+        else:
+            frames = self._rows(names, pieces)
         before = self.count
-        frames, timing, sampled = b"".join(rows), b"".join(times), b"".join(samples)
-        self._take(len(taken), frames, timing, len(samples), sampled)
+        timing, sampled = (
+            b"".join([_ONE[one] if one < 128 else varint(one) for one in after]),
+            b"".join(samples),
+        )
+        self._take(len(names), frames, timing, len(samples), sampled)
         if not keep:
-            return b""
+            return "", b""
         part = b"".join(
             (
                 MAGIC,
@@ -171,7 +175,7 @@ class Running:
                 self._call,
                 varint(self.number),
                 varint(before),
-                varint(len(taken)),
+                varint(len(names)),
                 varint(len(timing)),
                 timing,
                 varint(len(samples)),
@@ -180,8 +184,27 @@ class Running:
                 frames,
             )
         )
-        self._listed.update(sha256_hex(part).encode())
-        return part
+        digest = sha256_hex(part)
+        self._listed.update(digest.encode())
+        return digest, part
+
+    def _rows(self, names: Sequence[str], pieces: Sequence[bytes]) -> bytes:
+        known = self._names
+        rows: list[bytes] = []
+        said: dict[int, list[bytes]] = {}
+        for name, data in zip(names, pieces, strict=True):
+            at = known.get(name)
+            if at is None:
+                at = self._named(name, rows)
+            else:
+                rows.append(_ONE[at])
+            rows += (varint(len(data)), data)
+            said.setdefault(at, []).append(data)
+        for at, listed in said.items():
+            whole = b"".join(listed)
+            self._content[at].update(whole)
+            self.size += len(whole)
+        return b"".join(rows)
 
     def _named(self, name: str, rows: list[bytes]) -> int:
         """The number of a channel that is new, or of the one that takes what is beyond the most."""

@@ -267,7 +267,11 @@ def _mould(body: dict[str, Any], text: bytes) -> _Mould:
     """The mould of a record without null and float; NoMould where its kind asks for more than ``short`` looks at."""
     content, context = body["content"], body["context"]
     totals = content.get("totals")
-    if "late" in context or type(context.get("stream")) is dict or ("totals" in content and (type(totals) is not dict or totals.keys() != _TIED)):
+    if (
+        "late" in context
+        or type(context.get("stream")) is dict
+        or ("totals" in content and (type(totals) is not dict or totals.keys() != _TIED))
+    ):
         raise NoMould
     groups = Groups()
     at: dict[Path, int] = {}

@@ -80,16 +80,20 @@ class StreamCheck:
 
     def _checkpoint(self, stream: dict[str, Any]) -> None:
         call, number = stream.get("call"), stream.get("number")
-        if type(call) is not str or type(number) is not int or number < 1 or not _counted(stream.get("frames")):
+        if (
+            type(call) is not str
+            or type(number) is not int
+            or number < 1
+            or not _counted(stream.get("frames"))
+        ):
             raise _Wrong("a stream's checkpoint lacks what it has to say")
+        known = self.open.pop(call, None)
         if "part" not in stream:
-            self.open.pop(call, None)
             return
-        running = Running(call) if number == 1 else self.open.pop(call, None)
+        running = Running(call) if number == 1 else known
         if running is None and self._before is not None:
             raise NotAlone
         if running is None or running.number != number - 1:
-            self.open.pop(call, None)
             raise _Wrong("a stream's checkpoint does not follow the one before")
         self._take(running, _part(stream["part"]))
         if not same(running.frames(), stream["frames"]):
@@ -125,7 +129,9 @@ class StreamCheck:
                     raise
                 raise _Wrong("the list of a stream's parts cannot be read") from exc
             if type(parts) is list:
-                parts = [one["$ref"] if type(one) is dict and one.keys() == {"$ref"} else None for one in parts]
+                parts = [
+                    one["$ref"] if type(one) is dict and one.keys() == {"$ref"} else None for one in parts
+                ]
         if type(parts) is not list:
             raise _Wrong("a stream's parts are no list")
         for one in parts:

@@ -12,12 +12,14 @@ import threading
 import time
 from collections import deque
 from collections.abc import Sequence
+from itertools import accumulate
+from operator import sub
 from time import monotonic_ns
 from typing import TYPE_CHECKING, Any, Final
 
 from counterfoil import records
-from counterfoil.digest import Reducer, Reference, sha256_hex
-from counterfoil.frames import FRAMES, MEDIA_STREAM, Candidate, Frame, Running, sample
+from counterfoil.digest import Reducer, Reference
+from counterfoil.frames import FRAMES, MEDIA_STREAM, Candidate, Running, sample
 
 if TYPE_CHECKING:
     from counterfoil.calls import Call
@@ -33,14 +35,20 @@ REASONS: Final = frozenset(
 TICK: Final = 1.0
 """Seconds after which frames that wait go into the log."""
 HELD: Final = 64 << 10
-"""Bytes that wait for a checkpoint at most (of the last frame there may be more)."""
+"""Bytes of long frames and of sampled tokens that make a checkpoint (what is short is counted by frames)."""
+LONG: Final = 256
 MOST_PARTS: Final = 16_384
 """Parts of a stream that are remembered; of a longer one the checkpoints tell, and its end states digests alone."""
 INLINE: Final = 32
 """Parts that stand in a record; of more the list stands apart."""
 MOST_FRAME: Final = 16 << 20
 """Bytes of a frame that is kept."""
-_BY_STATUS: Final = {"cancelled": "cancelled", "error": "error", "abandoned": "abandoned", "interrupted": "cancelled"}
+_BY_STATUS: Final = {
+    "cancelled": "cancelled",
+    "error": "error",
+    "abandoned": "abandoned",
+    "interrupted": "cancelled",
+}
 
 
 class Stream:
@@ -75,7 +83,7 @@ class Stream:
         self._queue: deque[tuple[str, str | bytes, int]] = deque()
         self._samples: deque[bytes] = deque()
         self._held = 0
-        self._last = call.began
+        self._last = call.began // 1000
         self._carry: dict[str, str] = {}
         self._ill: set[str] = set()
         self._parts: list[tuple[str, int]] = []
@@ -88,9 +96,11 @@ class Stream:
             return
         queue = self._queue
         queue.append((channel, data, monotonic_ns()))
-        self._held = held = self._held + len(data)
-        if held >= HELD or len(queue) >= FRAMES:
-            self.checkpoint()
+        if len(queue) >= FRAMES or len(data) > LONG:
+            if len(data) > LONG:
+                self._held += len(data)
+            if len(queue) >= FRAMES or self._held >= HELD:
+                self.checkpoint()
 
     def sample(self, choice: int, candidates: Sequence[Candidate]) -> None:
         """A token was sampled: the chosen one first, then what else it was chosen from."""
@@ -174,38 +184,45 @@ class Stream:
     def _write(self, writer: Writer | None) -> Reference | None:
         """Take what waits (at most a part of it); the part, of no size where it is not kept; None: nothing waits."""
         queue, samples = self._queue, self._samples
-        frames: list[Frame] = []
-        last, held = self._last, 0
-        for _ in range(min(len(queue), FRAMES)):
-            channel, data, at = queue.popleft()
-            held += len(data)
-            if type(data) is str:
-                data = self._bytes(channel, data)
-            frames.append((channel, data, max(at // 1000 - last // 1000, 0)))  # type: ignore[arg-type]
-            last = max(at, last)
-        self._last = last
+        took = [queue.popleft() for _ in range(min(len(queue), FRAMES))]
         tokens = [samples.popleft() for _ in range(min(len(samples), FRAMES))]
-        held += sum(map(len, tokens))
-        # A piece that another thread adds just now may be counted once too little: then the next part is made later.
-        self._held = max(self._held - held, 0)
-        if not frames and not tokens:
-            self._held = 0
+        held = sum([len(one[1]) for one in took]) + sum(map(len, tokens))
+        self._held = (
+            0  # a piece that another thread adds just now may not count: then the next part is made later
+        )
+        if not took and not tokens:
             return None
+        names = [one[0] for one in took]
+        try:
+            if self._carry:
+                raise ValueError
+            pieces = [one[1].encode() if type(one[1]) is str else one[1] for one in took]
+        except ValueError:
+            pieces = [self._bytes(one[0], one[1]) for one in took]
+        times = [self._last, *[one[2] // 1000 for one in took]]
+        after = list(map(sub, times[1:], times))
+        if (
+            after and min(after) < 0
+        ):  # two threads may have been told in another order than they asked the clock
+            times = list(accumulate(times, max))
+            after = list(map(sub, times[1:], times))
+        self._last = times[-1]
         kept = self._kept and writer is not None and self._log is writer and held <= MOST_FRAME
-        part = self._running.write(frames, tokens, keep=kept)
+        digest, part = self._running.write(names, pieces, after, tokens, keep=kept)
         if not kept or len(self._parts) >= MOST_PARTS:
             self._kept = False
             return Reference("", 0, MEDIA_STREAM)
         assert writer is not None
-        digest = sha256_hex(part)
         if not writer.blob(digest, part):
             self._kept = False
             return Reference("", 0, MEDIA_STREAM)
         self._parts.append((digest, len(part)))
         return Reference(digest, len(part), MEDIA_STREAM)
 
-    def _bytes(self, channel: str, text: str) -> bytes:
+    def _bytes(self, channel: str, text: str | bytes) -> bytes:
         """UTF-8 of a text; half of a surrogate pair waits for the other half."""
+        if isinstance(text, bytes):
+            return text
         if self._carry and channel in self._carry:
             text = self._carry.pop(channel) + text
         try:
