@@ -45,6 +45,6 @@ def test_what_is_no_part_is_refused(case: dict[str, Any]) -> None:
     for before in case["before"]:
         running.read(bytes.fromhex(before))
     stated = running.stated()
-    with pytest.raises(ValueError):
+    with pytest.raises(ValueError, match=r"\w"):
         running.read(bytes.fromhex(case["hex"]))
     assert running.stated()["frames"] == stated["frames"]

@@ -208,7 +208,7 @@ def end_cases() -> Iterator[Case]:
             changes = {"parts": [{**talk.log.blob(data), "media": MEDIA}]}
         yield broken(f"a stream whose parts are {name}", talk.end(**changes), WRONG)
     talk = said(3)
-    text = {**talk.parts[0], "media": "application/octet-stream"}
+    text = {**talk.parts[0], "media": "text/plain"}
     yield broken("a stream whose part is cited as something else", talk.end(parts=[text]), WRONG)
     talk = Talk()
     talk.part(3, keep=False)

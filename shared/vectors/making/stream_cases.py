@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from making.formats import sha256
 
-MEDIA: Final = "application/vnd.counterfoil.stream"
+MEDIA: Final = "application/octet-stream"
 MAGIC: Final = b"cfstream\x01"
 
 Frame = tuple[str, bytes, int]

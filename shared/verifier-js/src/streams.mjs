@@ -4,11 +4,10 @@ import { isUtf8 } from "node:buffer";
 import { HEX64, points, sha256 } from "./bytes.mjs";
 import { MAX_SAFE, hasExactly, isCount, isObject, readCanonical } from "./canonical.mjs";
 import { attempt } from "./errors.mjs";
-import { VALUE, isReference, looksLikeReference } from "./references.mjs";
+import { BYTES, VALUE, isReference, looksLikeReference } from "./references.mjs";
 
 /** @typedef {import("./references.mjs").Reference} Reference */
 
-export const STREAM = "application/vnd.counterfoil.stream";
 const MAGIC = Buffer.from("cfstream\u0001");
 const MOST_FRAMES = 256;
 const MOST_CHANNELS = 64;
@@ -227,7 +226,7 @@ export class Streams {
 /** @returns {Reference} */
 function isPart(value) {
   if (looksLikeReference(value) && !isReference(value)) throw new Absent();
-  if (!isReference(value) || value.media !== STREAM) throw new Wrong("what is cited is no part of a stream");
+  if (!isReference(value) || value.media !== BYTES) throw new Wrong("what is cited is no part of a stream");
   return value;
 }
 

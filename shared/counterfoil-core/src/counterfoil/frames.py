@@ -21,7 +21,6 @@ __all__ = [
     "MAGIC",
     "MAX_CHANNELS",
     "MAX_PART",
-    "MEDIA_STREAM",
     "REST",
     "Candidate",
     "Frame",
@@ -30,7 +29,6 @@ __all__ = [
     "sample",
 ]
 
-MEDIA_STREAM: Final = "application/vnd.counterfoil.stream"
 MAGIC: Final = b"cfstream\x01"
 """How a part begins."""
 FRAMES: Final = 256
@@ -208,7 +206,7 @@ class Running:
 
     def _named(self, name: str, rows: list[bytes]) -> int:
         """The number of a channel that is new, or of the one that takes what is beyond the most."""
-        if len(self._names) >= MAX_CHANNELS - 1 or not _is_name(name):
+        if len(self._names) - (REST in self._names) >= MAX_CHANNELS - 1 or not _is_name(name):
             name = REST
             if name in self._names:
                 rows.append(_ONE[self._names[name]])

@@ -12,10 +12,10 @@ from typing import Any, Final, Protocol
 
 from counterfoil import canonical
 from counterfoil.before import Before, NotAlone
-from counterfoil.digest import MEDIA_JSON, Reference, is_reference, looks_like_reference
+from counterfoil.digest import MEDIA_BYTES, MEDIA_JSON, Reference, is_reference, looks_like_reference
 from counterfoil.entries import same
 from counterfoil.errors import CounterfoilError
-from counterfoil.frames import MAX_PART, MEDIA_STREAM, Running
+from counterfoil.frames import MAX_PART, Running
 
 __all__ = ["CODE", "StreamCheck", "states"]
 
@@ -155,7 +155,7 @@ _DIGESTS: Final = ("bytes", "content", "frames", "sampling", "timing")
 def _part(value: object) -> Reference:
     if looks_like_reference(value) and not is_reference(value):
         raise _Absent
-    if not is_reference(value) or value["media"] != MEDIA_STREAM:  # type: ignore[index]
+    if not is_reference(value) or value["media"] != MEDIA_BYTES:  # type: ignore[index]
         raise _Wrong("what is cited as a part of a stream is none")
     return Reference.from_dict(value)
 

@@ -18,8 +18,8 @@ from time import monotonic_ns
 from typing import TYPE_CHECKING, Any, Final
 
 from counterfoil import records
-from counterfoil.digest import Reducer, Reference
-from counterfoil.frames import FRAMES, MEDIA_STREAM, Candidate, Running, sample
+from counterfoil.digest import MEDIA_BYTES, Reducer, Reference
+from counterfoil.frames import FRAMES, Candidate, Running, sample
 
 if TYPE_CHECKING:
     from counterfoil.calls import Call
@@ -142,7 +142,8 @@ class Stream:
             if part.size:
                 stream["part"] = part.to_dict()
             about = {"at": records.now(), "stream": stream}
-            if not self._intake._record({"op": "stream", "phase": "point"}, about):
+            content = {"name": records.label(self.call.name), "op": "stream", "phase": "point"}
+            if not self._intake._record(content, about):
                 self._kept = False  # who reads it would miss one: then the end states digests alone
 
     def drop(self) -> None:
@@ -173,7 +174,7 @@ class Stream:
 
     def _listed(self, writer: Writer) -> Any:
         """The parts: a list of references, or the reference of one; None where it was not taken."""
-        parts = [Reference(digest, size, MEDIA_STREAM).to_dict() for digest, size in self._parts]
+        parts = [Reference(digest, size, MEDIA_BYTES).to_dict() for digest, size in self._parts]
         if len(parts) <= INLINE:
             return parts
         taken: list[bool] = []
@@ -211,13 +212,13 @@ class Stream:
         digest, part = self._running.write(names, pieces, after, tokens, keep=kept)
         if not kept or len(self._parts) >= MOST_PARTS:
             self._kept = False
-            return Reference("", 0, MEDIA_STREAM)
+            return Reference("", 0, MEDIA_BYTES)
         assert writer is not None
         if not writer.blob(digest, part):
             self._kept = False
-            return Reference("", 0, MEDIA_STREAM)
+            return Reference("", 0, MEDIA_BYTES)
         self._parts.append((digest, len(part)))
-        return Reference(digest, len(part), MEDIA_STREAM)
+        return Reference(digest, len(part), MEDIA_BYTES)
 
     def _bytes(self, channel: str, text: str | bytes) -> bytes:
         """UTF-8 of a text; half of a surrogate pair waits for the other half."""
