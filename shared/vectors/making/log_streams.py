@@ -10,7 +10,8 @@ from making.formats import VALUE, jcs, sha256
 from making.logs import RUN, Log
 from making.stream_cases import MEDIA, Stream, token
 
-CALL: Final = "5" * 32
+CALL: Final = RUN
+"""The call is a run of its own, so that it can be cut out."""
 WRONG: Final = "CF-VERIFY-013"
 _PIECES: Final = [("0:text", b"piece %d " % number, 18_000 + number) for number in range(12)]
 
