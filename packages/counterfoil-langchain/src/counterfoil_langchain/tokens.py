@@ -179,7 +179,7 @@ class Pieces:
 
     def _of(self, index: object, kind: str) -> str:
         place = _place(index)
-        return channel(0, kind, self._tools.get(place) or f"#{place}")
+        return channel(0, kind, self._tools.get(place) or f"({place})")
 
     def _sampled(self, logprobs: Any) -> None:
         """Tokens with their log probabilities: OpenAI's form for chats, and for texts."""
