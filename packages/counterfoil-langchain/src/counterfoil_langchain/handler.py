@@ -16,15 +16,16 @@ from counterfoil.errors import ConfigError
 from counterfoil.recorder import Recorder
 from counterfoil_langchain import encode, models
 from counterfoil_langchain.guard import guarded
+from counterfoil_langchain.listening import Listening
 from counterfoil_langchain.outcomes import chunks, is_control, name_of, outcome
 from counterfoil_langchain.runs import Node
-from counterfoil_langchain.tokens import Pieces, reason_of, why
+from counterfoil_langchain.tokens import reason_of, why
 from counterfoil_langchain.tracker import Tracker, tracker_of
 
 __all__ = ["Handler"]
 
 
-class Handler(BaseCallbackHandler):
+class Handler(Listening, BaseCallbackHandler):
     """Records LangChain and LangGraph runs into ``evidence``; pass it in ``callbacks``, or let ``counterfoil``
     install it.
 
@@ -168,50 +169,6 @@ class Handler(BaseCallbackHandler):
             about,
             tags=kwargs.get("tags"),
         )
-
-    def on_llm_new_token(
-        self,
-        token: Any,
-        *,
-        chunk: Any = None,
-        run_id: UUID,
-        parent_run_id: UUID | None = None,
-        tags: list[str] | None = None,
-        **kwargs: Any,
-    ) -> None:
-        """A piece of a streamed answer came: the busiest callback, so it is guarded by itself."""
-        if not self.enabled:
-            return
-        try:
-            node = self._tracker.node(run_id)
-            if node is None:
-                return
-            node.tokens += 1
-            if node.deliveries > 1 and node.tokens % node.deliveries != 1:
-                return
-            pieces = node.pieces or self._pieces(node)
-            if pieces is not None:
-                pieces.token(token, chunk, kwargs)
-        except Exception as exc:
-            self.recorder.loss(f"on_llm_new_token: {type(exc).__name__}")
-
-    @guarded
-    def on_stream_event(self, event: Any, *, run_id: UUID, **kwargs: Any) -> None:
-        """A protocol event of a streamed answer came."""
-        node = self._tracker.node(run_id)
-        if node is None:
-            return
-        node.events += 1
-        if node.deliveries > 1 and node.events % node.deliveries != 1:
-            return
-        pieces = node.pieces or self._pieces(node)
-        if pieces is not None:
-            pieces.event(event)
-
-    def _pieces(self, node: Node) -> Pieces | None:
-        if node.call is not None:
-            node.pieces = Pieces(self.recorder.stream(node.call))
-        return node.pieces
 
     @guarded
     def on_llm_end(self, response: Any, *, run_id: UUID, **kwargs: Any) -> None:

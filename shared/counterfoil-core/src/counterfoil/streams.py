@@ -194,10 +194,11 @@ class Stream:
         if not took and not tokens:
             return None
         names = [one[0] for one in took]
+        pieces: list[bytes]
         try:
             if self._carry:
                 raise ValueError
-            pieces = [one[1].encode() if type(one[1]) is str else one[1] for one in took]
+            pieces = [one[1].encode() if isinstance(one[1], str) else one[1] for one in took]
         except ValueError:
             pieces = [self._bytes(one[0], one[1]) for one in took]
         times = [self._last, *[one[2] // 1000 for one in took]]
