@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
 import pytest
@@ -48,3 +49,27 @@ def test_what_is_no_part_is_refused(case: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=r"\w"):
         running.read(bytes.fromhex(case["hex"]))
     assert running.stated()["frames"] == stated["frames"]
+
+
+def test_a_part_that_is_changed_anywhere_is_refused_or_has_other_digests() -> None:
+    rng = random.Random("streams")
+    cases = [
+        case for case in STREAMS["streams"] if len(case["parts"]) == 1 and len(case["parts"][0]["hex"]) < 2000
+    ]
+    refused = taken = 0
+    for _ in range(3000):
+        case = rng.choice(cases)
+        part = bytes.fromhex(case["parts"][0]["hex"])
+        at = rng.randrange(len(part))
+        piece = rng.choice([b"", bytes([rng.randrange(256)]), rng.randbytes(2), part[: rng.randrange(9)]])
+        changed = part[:at] + piece + part[at + rng.randrange(3) :]
+        running = Running(case["call"])
+        try:
+            running.read(changed)
+        except ValueError:
+            refused += 1
+            continue
+        taken += changed != part
+        assert (running.stated() == case["parts"][0]["stated"]) == (changed == part)
+    assert refused > 1000
+    assert taken > 100
