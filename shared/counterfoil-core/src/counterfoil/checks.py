@@ -130,8 +130,7 @@ class LogCheck:
             if not told:
                 self._left_unclosed(self.name)
         self._remembered()
-        self.counts["records"] = self.records.count
-        self.counts["statements"] = self.statements.count
+        self.counts["records"], self.counts["statements"] = self.records.count, self.statements.count
         self.counts["open"] = len(self.records.open)
         self.counts["runs"] = self.records.runs
         self.counts["handoffs"] = self.statements.handoffs
