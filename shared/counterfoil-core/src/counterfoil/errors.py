@@ -17,6 +17,7 @@ The tree (codes are listed in ``shared/spec/errors.md``)::
       HandoffError           a handoff cannot be made
         HandoffRefusedError  a receiver refused a handoff
       TrustError             a trust policy cannot be used
+      EngineError            segments cannot be checked where they should be
       PluginError            a plugin failed to load or broke its contract
 """
 
@@ -27,6 +28,7 @@ __all__ = [
     "CanonicalError",
     "ConfigError",
     "CounterfoilError",
+    "EngineError",
     "EnvelopeError",
     "HandoffError",
     "HandoffRefusedError",
@@ -126,6 +128,10 @@ class HandoffRefusedError(HandoffError):
 
 class TrustError(CounterfoilError):
     """A trust policy is malformed, not signed by those who may, or older than one that was used before."""
+
+
+class EngineError(CounterfoilError):
+    """The processes or the cluster that should check segments are not there, or cannot."""
 
 
 class PluginError(CounterfoilError):

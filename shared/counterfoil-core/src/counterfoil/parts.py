@@ -12,8 +12,8 @@ from __future__ import annotations
 import base64
 import contextlib
 import hashlib
+import threading
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import orjson
@@ -29,8 +29,8 @@ from counterfoil.moulds import Known
 from counterfoil.opening import Opened, opened
 from counterfoil.record_checks import RecordCheck, Ties
 from counterfoil.stored import Stored
-from counterfoil.stores import FolderStore
-from counterfoil.stores.watched import Watched
+from counterfoil.stores import FolderStore, open_store
+from counterfoil.stores.watched import watched
 
 if TYPE_CHECKING:
     from counterfoil.checks import (
@@ -47,17 +47,26 @@ _ASKED: Final = 1 << 16
 """Questions about what stands before a segment that are kept for whoever knows it."""
 
 
-_KNOWN: Final = Known()
-"""What the parts that this process checks have in common."""
+class _Own(threading.local):
+    """What the parts that one thread checks have in common: workers of some engines are threads."""
+
+    def __init__(self) -> None:
+        self.known = Known()
+
+
+_OWN: Final = _Own()
 
 
 class Task(NamedTuple):
-    """A segment to check: folder of the evidence, log, how to read it, and public keys (32 bytes) by fingerprint."""
+    """A segment to check: address of the evidence (a folder's path, or a URI), log, how to read it, and public keys
+    (32 bytes) by fingerprint; ``packed``: what comes of it is to be compressed.
+    """
 
-    root: str
+    address: str
     log: str
     step: Step
     keys: dict[str, bytes]
+    packed: bool = False
 
 
 class Said(NamedTuple):
@@ -102,21 +111,26 @@ class Part(NamedTuple):
 
 
 def check_part(task: Task, told: Callable[[int], None] | None = None) -> Part | None:
-    """Check one segment; None when it has to be read in order. ``told`` hears now and then how many bytes were read."""
+    """Check one segment; None when it has to be read in order. ``told`` hears now and then how many bytes were read.
+
+    Raises CounterfoilError or OSError where it cannot be read from here: it has to be read in order then, too.
+    """
     try:
         return _check(task, told)
-    except (NotAlone, CounterfoilError, OSError):
+    except NotAlone:
         return None
 
 
 def _check(task: Task, told: Callable[[int], None] | None) -> Part | None:
-    store = FolderStore(Path(task.root)) if told is None else Watched(Path(task.root), told)
+    store = open_store(task.address)
+    store = store if told is None else watched(store, told)
     scan = LogScan(store, task.log)
     if not scan.start_at(task.step.number):
-        return None
+        with store.open_segment(task.log, task.step.number):
+            return None  # it is there
     start = (scan.index, scan.prev, scan.tree.size, scan.tree.peaks())
     before = Before()
-    stored = Stored(store, task.log, before=before, known=_KNOWN)
+    stored = Stored(store, task.log, before=before, known=_OWN.known)
     items: list[tuple[int, int, Said | Event | Signed]] = []
     more: dict[Verdict, int] = {}
     rows, known = stored.rows, stored.known_rows
@@ -140,7 +154,7 @@ def _check(task: Task, told: Callable[[int], None] | None) -> Part | None:
                 raise NotAlone  # in order it is known at once which of so many are findings, and few of them are kept
             items.append((len(rows), len(known), Said(code, at, message, "broken", True, digest)))
 
-    check = RecordCheck(stored, say, ask, before=before, known=_KNOWN)
+    check = RecordCheck(stored, say, ask, before=before, known=_OWN.known)
     signatures = _Signatures(task.keys)
 
     def sealed(body: bytes) -> bool:

@@ -17,15 +17,18 @@ from counterfoil.bundles.store import BundleStore
 from counterfoil.bundles.verifying import verify_bundle
 from counterfoil.checks import LogCheck
 from counterfoil.dsse import Check
-from counterfoil.errors import CounterfoilError, KeyringError, StoreError
+from counterfoil.engines import Engine
+from counterfoil.engines.choosing import check_workers, choose
+from counterfoil.engines.pool import PoolEngine
+from counterfoil.errors import CounterfoilError, EngineError, KeyringError, StoreError
 from counterfoil.evidence_checks import Outcome
 from counterfoil.findings import EXIT_CODES, Finding, Findings, Verdict, Verification
 from counterfoil.log import Entry, LogScan, Problem
 from counterfoil.parts import Proven, judge_part
 from counterfoil.reader import read
-from counterfoil.sidebyside import SideBySide, enough
+from counterfoil.sidebyside import Elsewhere, SideBySide, enough
 from counterfoil.signatures import Signatures
-from counterfoil.stores import FolderStore
+from counterfoil.stores import FolderStore, address_of
 from counterfoil.tlog.continuing import Continuation, continues, parse_checkpoint
 from counterfoil.trust import Policy
 from counterfoil.trust_checks import Heads, Shared
@@ -46,6 +49,8 @@ def verify(
     checkpoints: Sequence[bytes | str] = (),
     full: bool = False,
     jobs: int | None = None,
+    engine: str | Engine | None = None,
+    scheduler: str | None = None,
 ) -> Verification:
     """Check every byte of evidence, or of a bundle; never raises for what it finds, StoreError when there is nothing.
 
@@ -54,14 +59,19 @@ def verify(
     that run or cannot be read to their end (a bundle is judged as a whole); ``checkpoints`` are notes kept elsewhere
     which the evidence must continue: each becomes a finding or a member of ``continues``, NoteError when one is no
     checkpoint; ``full`` computes signatures again that were found valid before; ``jobs`` processes read segments
-    side by side (default: as many as there are cores, where there is much to read).
+    side by side (default: as many as there are cores, where there is much to read). ``engine`` (``pool``, ``dask``,
+    ``ray``, or one of one's own) reads them on other workers, those at ``scheduler`` if that is named: the outcome is
+    the same, and ``elsewhere`` of the result tells who did the work. EngineError when that cannot begin.
     """
     for note in checkpoints:
         parse_checkpoint(note)
     reader = read(evidence)
     ring = keyring if isinstance(keyring, keys.Keyring) else keys.Keyring.load(keyring)
-    with contextlib.nullcontext() if full else Signatures() as known:
+    with contextlib.ExitStack() as closing:
+        known = None if full else closing.enter_context(Signatures())
         judging = Judging(ring, check=None if known is None else known.check, jobs=jobs)
+        if engine is not None or scheduler is not None:
+            judging.engine = closing.enter_context(_begun(reader.store, engine or "pool", scheduler, jobs))
         if policy is not None:
             judging.believe(policy)
         if isinstance(reader.store, BundleStore):
@@ -69,6 +79,33 @@ def verify(
             verify_bundle(reader.store.root, judging.ring, out, shared=judging.begin(), kept=checkpoints)
             return out
         return settled(reader.store, judging, run, checkpoints).result
+
+
+@contextlib.contextmanager
+def _begun(
+    store: FolderStore, engine: str | Engine, scheduler: str | None, jobs: int | None
+) -> Iterator[Engine]:
+    """An engine whose workers see this evidence; one that was given stays open."""
+    address = address_of(store)
+    if address is None:
+        raise EngineError(
+            "this evidence is read in one process",
+            code="CF-ENGINE-006",
+            where=str(store.root),
+            hint="leave the engine out: a bundle is one file",
+        )
+    if not isinstance(engine, str):
+        check_workers(engine, address, len(store.logs()))
+        yield engine
+        return
+    found = choose(engine, scheduler=scheduler, jobs=jobs)
+    now = True
+    try:
+        check_workers(found, address, len(store.logs()))
+        yield found
+        now = False
+    finally:
+        found.close(now=now)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +125,8 @@ class Judging:
     check: Check | None = None
     policy: Policy | None = None
     jobs: int | None = 1
+    engine: Engine | None = None
+    elsewhere: Elsewhere | None = None
     doubts: list[Finding] = field(default_factory=list)
 
     def believe(self, policy: str | os.PathLike[str] | bytes | Policy) -> None:
@@ -189,6 +228,7 @@ def examine(
             )
         )
     out.findings, out.notes = found.whole(), notes.whole()
+    out.elsewhere = judging.elsewhere
     return Examined(out, checks, {name: check.findings.whole() for name, check in checks.items()})
 
 
@@ -201,30 +241,41 @@ def _judged(
     shared: Shared,
 ) -> Iterator[LogCheck]:
     """The checks of all logs, done; with several jobs their segments are read side by side."""
+    address, watch = address_of(store), getattr(store, "read_elsewhere", None)
     jobs = enough(store) if judging.jobs is None else judging.jobs
-    # What is no plain folder (a bundle, a folder with files put in the place of others) cannot be read by its path.
-    if jobs < 2 or not getattr(store, "by_path", type(store) is FolderStore):
+    # What no other process can open (a bundle, a folder with files put in the place of others) is read here.
+    if address is None or (judging.engine is None and jobs < 2):
         for name in names:
             check = LogCheck(store, name, judging.ring, heads, own=own, shared=shared)
             check.run()
             yield check
         return
-    watch = getattr(store, "read_elsewhere", None)
     proven = Proven(shared.check)
     shared.check = proven.check
-    with SideBySide(store, names, jobs=jobs, told=watch) as ahead:
-        for name in names:
-            check = LogCheck(store, name, judging.ring, heads, own=own, shared=shared)
-            for step, part in ahead.parts(name):
-                if part is None or not judge_part(check, part, proven):
-                    for event in check.scan.read(step):
-                        check.take(event)
-                del part  # before the next one is unpacked
-                if check.scan.broken:
-                    ahead.skip(name)
-                    break
-            check.finish()
-            yield check
+    engine = judging.engine or PoolEngine(jobs=jobs)
+    done = judging.elsewhere = Elsewhere(engine.name)
+    now = True
+    try:
+        with SideBySide(store, names, engine=engine, address=address, told=watch, done=done) as ahead:
+            for name in names:
+                check = LogCheck(store, name, judging.ring, heads, own=own, shared=shared)
+                for step, part in ahead.parts(name):
+                    if part is not None and judge_part(check, part, proven):
+                        done.taken += 1
+                    else:
+                        done.here += 1
+                        for event in check.scan.read(step):
+                            check.take(event)
+                    del part  # before the next one is unpacked
+                    if check.scan.broken:
+                        ahead.skip(name)
+                        break
+                check.finish()
+                yield check
+        now = False
+    finally:
+        if judging.engine is None:
+            engine.close(now=now)
 
 
 def _in_scope(store: FolderStore, name: str, heads: dict[str, keys.Head], run: str) -> bool:

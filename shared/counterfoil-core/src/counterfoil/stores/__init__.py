@@ -8,7 +8,7 @@ from pathlib import Path
 from counterfoil.errors import ConfigError, StoreError
 from counterfoil.stores.folder import FolderStore
 
-__all__ = ["FolderStore", "check_exists", "open_store"]
+__all__ = ["FolderStore", "address_of", "check_exists", "open_store"]
 
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]+://")
 
@@ -34,6 +34,17 @@ def open_store(evidence: str | Path | FolderStore) -> FolderStore:
     if not text:
         raise ConfigError("the evidence path is empty", code="CF-CONFIG-011", hint="name a folder")
     return FolderStore(Path(text).absolute())
+
+
+def address_of(store: FolderStore) -> str | None:
+    """What ``open_store`` finds the same place by in another process; None where only this object can read it.
+
+    A bundle, or a folder with files put in the place of others, has none. A store by URI says it as ``address``.
+    """
+    told = getattr(store, "address", None)
+    if isinstance(told, str):
+        return told
+    return str(store.root) if getattr(store, "by_path", type(store) is FolderStore) else None
 
 
 def check_exists(store: FolderStore) -> None:

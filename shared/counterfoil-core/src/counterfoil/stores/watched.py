@@ -8,7 +8,7 @@ from typing import Any, BinaryIO, Final, cast
 
 from counterfoil.stores.folder import FolderStore
 
-__all__ = ["Watched"]
+__all__ = ["Watched", "watched"]
 
 _OFTEN: Final = 1 << 19
 """Bytes after which it says so."""
@@ -30,6 +30,11 @@ class Watched(FolderStore):
     def open_unwatched(self, log: str, number: int) -> BinaryIO:
         """The same, not counted."""
         return super().open_segment(log, number)
+
+
+def watched(store: FolderStore, told: Callable[[int], None]) -> FolderStore:
+    """The same place, watched where it is a plain folder; of others only what is read as a whole is known."""
+    return Watched(store.root, told) if type(store) is FolderStore else store
 
 
 class _Counted:
