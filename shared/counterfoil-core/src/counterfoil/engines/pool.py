@@ -48,6 +48,8 @@ class PoolEngine:
         self._threads = ThreadPoolExecutor(self._jobs, thread_name_prefix="counterfoil-verify")
         self._local = threading.local()
         self._children: list[subprocess.Popen[bytes]] = []
+        self._starting = threading.Lock()
+        self._closed = False
 
     def slots(self) -> int:
         """As many segments as there are processes are looked at ahead: few answers wait in memory."""
@@ -63,6 +65,8 @@ class PoolEngine:
 
     def close(self, *, now: bool = False) -> None:
         """End the processes; ``now`` without waiting for what they do."""
+        with self._starting:  # whose process is killed now must not begin another
+            self._closed = True
         for child in self._children:
             if now:
                 child.kill()
@@ -94,19 +98,19 @@ class PoolEngine:
         """This thread's process, a new one where it ended; raises Lost when too many did."""
         if getattr(self._local, "child", None) is None:
             self._local.begun = getattr(self._local, "begun", 0) + 1
-            if self._local.begun > 1 + _REPLACED:
-                raise Lost
-            environment = {name: value for name, value in os.environ.items() if name != "COUNTERFOIL"}
-            environment["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
-            self._local.child = subprocess.Popen(
-                [sys.executable, "-P", "-c", _CODE],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                env=environment,
-            )
-            self._children.append(self._local.child)
+            with self._starting:
+                if self._closed or self._local.begun > 1 + _REPLACED:
+                    raise Lost
+                self._local.child = self._begin()
+                self._children.append(self._local.child)
         found: subprocess.Popen[bytes] = self._local.child
         return found
+
+    def _begin(self) -> subprocess.Popen[bytes]:
+        environment = {name: value for name, value in os.environ.items() if name != "COUNTERFOIL"}
+        environment["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
+        command = [sys.executable, "-P", "-c", _CODE]
+        return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment)
 
 
 def serve() -> None:
