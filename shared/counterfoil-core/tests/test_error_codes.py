@@ -47,8 +47,8 @@ def test_every_code_is_listed_once_and_raised_somewhere(family: str) -> None:
     assert {each for each in listed if each <= max(raised)} == raised
 
 
-LITERAL = re.compile(r"CF-[A-Z]+-\d{3}")
-LISTED = re.findall(r"^\| (CF-[A-Z]+-\d{3}) \|", TABLE, re.MULTILINE)
+LITERAL = re.compile(r"CF-[A-Z0-9]+-\d{3}")
+LISTED = re.findall(r"^\| (CF-[A-Z0-9]+-\d{3}) \|", TABLE, re.MULTILINE)
 
 
 def in_code() -> set[str]:

@@ -177,7 +177,7 @@ def test_other_processes_tell_what_they_read_while_they_read(long: Path) -> None
     before_the_first: list[int] = []
     engine = pool.PoolEngine(jobs=2)
     names = store.logs()
-    with sidebyside.SideBySide(store, names, engine=engine, address=str(long), told=heard.append) as ahead:
+    with sidebyside.SideBySide(store, names, engine=engine, told=heard.append) as ahead:
         for name in names:
             for _, part in ahead.parts(name):
                 assert part is not None

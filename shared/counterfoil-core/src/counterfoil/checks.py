@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any, Final
 
 from counterfoil import keys, notes
-from counterfoil.choosing import is_live
 from counterfoil.citations import Citations, Cited
 from counterfoil.entries import OWN, BlobSeen, CheckpointSeen, Entry, Event, NoteBehind, Problem, place
 from counterfoil.errors import CounterfoilError, StoreError
-from counterfoil.evidence_checks import UNREAD
+from counterfoil.evidence_checks import UNREAD, on_its_way
 from counterfoil.findings import Finding, Findings, Verdict
+from counterfoil.locking import is_live
 from counterfoil.log import LogScan
 from counterfoil.record_checks import RecordCheck
 from counterfoil.statement_checks import UNKNOWN, StatementCheck
@@ -63,6 +63,7 @@ class LogCheck:
         self._behind: list[NoteBehind] = []
         self._torn: Problem | None = None
         self._unended: set[str] = set()
+        self._later: Finding | None = None
         self._promised = False
         self._stopped = False
 
@@ -119,7 +120,9 @@ class LogCheck:
             self.scan.unread = self.scan.broken = True
         # A log whose first group is not on disk yet does not say whose it is: this home's own may be just beginning.
         origin = self.origin or (f"{self._own}/{self.name}" if self._own else "")
-        live = bool(origin) and is_live(origin)
+        if not self.scan.broken:
+            self._later = on_its_way(self._store, self.name, self._heads.get(origin), self.scan.covered)
+        live = (bool(origin) and is_live(origin)) or self._later is not None
         self._taken_back()
         told = self._tail(live=live)
         if not live and not self.scan.broken:
@@ -318,7 +321,9 @@ class LogCheck:
                     )
                 )
             return
-        if self.scan.covered < head.size and not self.scan.broken:
+        if self._later is not None:
+            self.findings.add(self._later)
+        elif self.scan.covered < head.size and not self.scan.broken:
             self.say(
                 "CF-VERIFY-052",
                 self.name,

@@ -19,7 +19,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Final
 
-from counterfoil import choosing, keys, plugins, settings, switches
+from counterfoil import keys, locking, plugins, settings, switches
 from counterfoil._version import __version__
 from counterfoil.bundles.form import is_bundle
 from counterfoil.environment import clock, distributions
@@ -223,7 +223,7 @@ def _evidence(named: str | None) -> Iterator[Check]:
 
 def _live(store: FolderStore, name: str) -> bool:
     identity = keys.load_identity()
-    return identity is not None and choosing.is_live(f"{identity.keyid}/{name}")
+    return identity is not None and locking.is_live(f"{identity.keyid}/{name}")
 
 
 def _disk(name: str, path: Path) -> Iterator[Check]:

@@ -140,7 +140,9 @@ class LogScan(SegmentScan):
                                 return None
                             return self.entry(value, item.data, number, chunk.start, cited, plain)
                     return None
-        except (CounterfoilError, OSError):
+        except (CounterfoilError, OSError) as exc:
+            if getattr(exc, "again", False):
+                raise  # nobody answered: nothing is said of the segment by that
             return None
         return None
 

@@ -29,8 +29,7 @@ from counterfoil.moulds import Known
 from counterfoil.opening import Opened, opened
 from counterfoil.record_checks import RecordCheck, Ties
 from counterfoil.stored import Stored
-from counterfoil.stores import FolderStore, open_store
-from counterfoil.stores.watched import watched
+from counterfoil.stores import FolderStore, open_elsewhere
 
 if TYPE_CHECKING:
     from counterfoil.checks import (
@@ -58,11 +57,11 @@ _OWN: Final = _Own()
 
 
 class Task(NamedTuple):
-    """A segment to check: address of the evidence (a folder's path, or a URI), log, how to read it, and public keys
+    """A segment to check: where it is (as ``Place.elsewhere`` tells it), its log, how to read it, and public keys
     (32 bytes) by fingerprint; ``packed``: what comes of it is to be compressed.
     """
 
-    address: str
+    place: dict[str, Any]
     log: str
     step: Step
     keys: dict[str, bytes]
@@ -122,8 +121,8 @@ def check_part(task: Task, told: Callable[[int], None] | None = None) -> Part | 
 
 
 def _check(task: Task, told: Callable[[int], None] | None) -> Part | None:
-    store = open_store(task.address)
-    store = store if told is None else watched(store, told)
+    store = open_elsewhere(task.place, task.log, task.step.number)
+    store.on_read = told
     scan = LogScan(store, task.log)
     if not scan.start_at(task.step.number):
         with store.open_segment(task.log, task.step.number):

@@ -63,7 +63,7 @@ class Recorder(Intake):
 
         ``key`` tells equal siblings apart (see ``records.step``), default the request's digest. ``handoffs`` and
         ``foreign`` are digests of statements that this recorder's log took; others are left out, a loss each. With
-        ``wait`` and durability ``call`` the record is on disk when this returns.
+        ``wait`` and durability ``call`` the record is on disk when this returns, with ``remote`` in the bucket.
         """
         id = id or secrets.token_hex(16)
         if not key and request is not None and parent is not None:
@@ -94,7 +94,7 @@ class Recorder(Intake):
             if call.start:
                 call.log = writer
                 run.started += 1
-        if wait and self.durability == "call":
+        if wait and self.durability != "group":
             self._wait()
         return call
 

@@ -7,7 +7,7 @@ import tomllib
 from pathlib import Path
 from typing import Any, Final, Literal, cast
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from counterfoil import switches
 from counterfoil._files import read_given
@@ -17,7 +17,7 @@ from counterfoil.switches import DEFAULT_EVIDENCE, OFF
 __all__ = ["DEFAULT_EVIDENCE", "OFF", "Durability", "Mode", "Settings", "load"]
 
 Mode = Literal["observe", "enforce", "hold"]
-Durability = Literal["group", "call"]
+Durability = Literal["group", "call", "remote"]
 
 _LIMIT: Final = 16 << 20
 """Bytes of a settings file."""
@@ -36,6 +36,21 @@ class Settings(BaseModel):
     """File of the trust policy to go by."""
     cache: bool = True
     """Whether ``verify`` uses what it remembers of signatures found valid before."""
+    s3_endpoint: str | None = None
+    """Address of a server that speaks S3; Amazon's own without."""
+    s3_region: str | None = None
+    s3_mode: Literal["COMPLIANCE", "GOVERNANCE"] = "COMPLIANCE"
+    s3_retain: str | None = None
+    """How long an object is locked from its upload: ``365d``; without, the bucket's default decides."""
+    s3_legal_hold: bool = False
+    s3_upload_after: float = Field(default=10.0, gt=0, le=86_400)
+    """Seconds after its first entry at which a segment is sealed and uploaded."""
+    s3_close_wait: float = Field(default=30.0, ge=0, le=86_400)
+    """Seconds that closing waits for the uploads."""
+
+
+_FROM_ENVIRONMENT: Final = tuple(name for name in Settings.model_fields if name != "evidence")
+"""Settings that ``COUNTERFOIL_<NAME>`` may give."""
 
 
 def load(
@@ -46,7 +61,7 @@ def load(
     env = os.environ
     if (named := switches.evidence()) is not None:
         found["evidence"] = named
-    for name in ("mode", "durability", "plugins", "policy", "cache"):
+    for name in _FROM_ENVIRONMENT:
         if value := env.get(f"COUNTERFOIL_{name.upper()}"):
             found[name] = value
     given = {"evidence": None if evidence is None else str(evidence), "mode": mode, "durability": durability}
@@ -60,7 +75,7 @@ def load(
             f"setting {name}: {first['msg']}",
             code="CF-CONFIG-001",
             where=name,
-            hint="mode is observe, enforce or hold; durability is group or call",
+            hint="mode is observe, enforce or hold; durability is group, call or remote",
         ) from exc
 
 

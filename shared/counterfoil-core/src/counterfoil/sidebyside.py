@@ -65,11 +65,10 @@ class SideBySide:
         names: list[str],
         *,
         engine: Engine,
-        address: str,
         told: Callable[[int], None] | None = None,
         done: Elsewhere | None = None,
     ) -> None:
-        self._store, self._address = store, address
+        self._store = store
         self._engine = engine
         self._told = told
         self._names = deque(names)
@@ -119,7 +118,10 @@ class SideBySide:
             self._ahead.append(one)
             if step.number < 0 or step.opening in ("", "missing"):
                 continue  # there is nothing that could be read alone
-            task = Task(self._address, name, step, dict(self._keys[name]), self._engine.packs)
+            place = self._store.elsewhere(name, step.number)
+            if place is None:
+                continue  # only this process can open it
+            task = Task(place, name, step, dict(self._keys[name]), self._engine.packs)
             one.pending = self._engine.submit(pack_task(task), None if self._told is None else one.heard)
 
     def _all_steps(self) -> Iterator[tuple[str, Step]]:

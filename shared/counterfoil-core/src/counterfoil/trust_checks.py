@@ -12,6 +12,7 @@ from typing import Final, Literal
 from counterfoil import statements
 from counterfoil.authority import Grant, why_not
 from counterfoil.dsse import Check
+from counterfoil.evidence_checks import behind
 from counterfoil.findings import Finding, Verdict
 from counterfoil.moulds import Known
 from counterfoil.trust import Judged, Policy
@@ -108,8 +109,11 @@ class Heads:
         for head in predicate.seen or ():
             self._told.setdefault((head.origin, head.size, bytes.fromhex(head.root), "witness"), log)
 
-    def findings(self, logs: dict[str, dict[int, str]]) -> Iterator[Finding]:
-        """Findings, given the checkpoints (size to root) of the logs that were read, by origin."""
+    def findings(self, logs: dict[str, dict[int, str]], *, lags: bool = False) -> Iterator[Finding]:
+        """Findings, given the checkpoints (size to root) of the logs that were read, by origin.
+
+        ``lags``: what is told of the end of a log may still be on its way here.
+        """
         roots: dict[tuple[str, int], bytes] = {}
         reported: set[tuple[str, int, bytes]] = set()
         for (origin, size, root, by), log in self._told.items():
@@ -120,7 +124,10 @@ class Heads:
                 continue
             reported.add((origin, size, root))
             name = origin.rpartition("/")[2]
-            if never:
+            end = max(logs.get(origin, ()), default=0)
+            if never and lags and not forked and size > end:
+                yield behind(log, name, size, end)
+            elif never:
                 yield Finding(
                     "CF-TRUST-043",
                     log,

@@ -10,6 +10,7 @@ import contextlib
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Final
 
 from counterfoil import evidence_checks, keys, trust
@@ -20,7 +21,7 @@ from counterfoil.dsse import Check
 from counterfoil.engines import Engine
 from counterfoil.engines.choosing import check_workers, choose
 from counterfoil.engines.pool import PoolEngine
-from counterfoil.errors import CounterfoilError, EngineError, KeyringError, StoreError
+from counterfoil.errors import CounterfoilError, KeyringError, StoreError
 from counterfoil.evidence_checks import Outcome
 from counterfoil.findings import EXIT_CODES, Finding, Findings, Verdict, Verification
 from counterfoil.log import Entry, LogScan, Problem
@@ -28,7 +29,7 @@ from counterfoil.parts import Proven, judge_part
 from counterfoil.reader import read
 from counterfoil.sidebyside import Elsewhere, SideBySide, enough
 from counterfoil.signatures import Signatures
-from counterfoil.stores import FolderStore, address_of
+from counterfoil.stores import FolderStore
 from counterfoil.tlog.continuing import Continuation, continues, parse_checkpoint
 from counterfoil.trust import Policy
 from counterfoil.trust_checks import Heads, Shared
@@ -51,6 +52,7 @@ def verify(
     jobs: int | None = None,
     engine: str | Engine | None = None,
     scheduler: str | None = None,
+    retain: timedelta | None = None,
 ) -> Verification:
     """Check every byte of evidence, or of a bundle; never raises for what it finds, StoreError when there is nothing.
 
@@ -59,7 +61,9 @@ def verify(
     that run or cannot be read to their end (a bundle is judged as a whole); ``checkpoints`` are notes kept elsewhere
     which the evidence must continue: each becomes a finding or a member of ``continues``, NoteError when one is no
     checkpoint; ``full`` computes signatures again that were found valid before; ``jobs`` processes read segments
-    side by side (default: as many as there are cores, where there is much to read). ``engine`` (``pool``, ``dask``,
+    side by side (default: as many as there are cores, where there is much to read); ``retain`` is how long the objects
+    of evidence in a bucket must be locked from their upload on (default: the setting, else the locks must hold now).
+    ``engine`` (``pool``, ``dask``,
     ``ray``, or one of one's own) reads them on other workers, those at ``scheduler`` if that is named: the outcome is
     the same, and ``elsewhere`` of the result tells who did the work. EngineError when that cannot begin.
     """
@@ -69,7 +73,7 @@ def verify(
     ring = keyring if isinstance(keyring, keys.Keyring) else keys.Keyring.load(keyring)
     with contextlib.ExitStack() as closing:
         known = None if full else closing.enter_context(Signatures())
-        judging = Judging(ring, check=None if known is None else known.check, jobs=jobs)
+        judging = Judging(ring, check=None if known is None else known.check, jobs=jobs, retain=retain)
         if engine is not None or scheduler is not None:
             judging.engine = closing.enter_context(_begun(reader.store, engine or "pool", scheduler, jobs))
         if policy is not None:
@@ -86,22 +90,14 @@ def _begun(
     store: FolderStore, engine: str | Engine, scheduler: str | None, jobs: int | None
 ) -> Iterator[Engine]:
     """An engine whose workers see this evidence; one that was given stays open."""
-    address = address_of(store)
-    if address is None:
-        raise EngineError(
-            "this evidence is read in one process",
-            code="CF-ENGINE-006",
-            where=str(store.root),
-            hint="leave the engine out: a bundle is one file",
-        )
     if not isinstance(engine, str):
-        check_workers(engine, address, len(store.logs()))
+        check_workers(engine, store)
         yield engine
         return
     found = choose(engine, scheduler=scheduler, jobs=jobs)
     now = True
     try:
-        check_workers(found, address, len(store.logs()))
+        check_workers(found, store)
         yield found
         now = False
     finally:
@@ -127,6 +123,7 @@ class Judging:
     jobs: int | None = 1
     engine: Engine | None = None
     elsewhere: Elsewhere | None = None
+    retain: timedelta | None = None
     doubts: list[Finding] = field(default_factory=list)
 
     def believe(self, policy: str | os.PathLike[str] | bytes | Policy) -> None:
@@ -157,8 +154,11 @@ def settled(
     before = _picture(store)
     seen = examine(store, judging, run, kept)
     for _ in range(_AGAIN):
+        if seen.result.verdict == "intact":
+            break
+        store.refresh()
         after = _picture(store)
-        if seen.result.verdict == "intact" or after == before:
+        if after == before:
             break
         # Somebody records meanwhile, and what was read first does not fit what was read last.
         before = after
@@ -191,6 +191,7 @@ def examine(
     else:
         wanted = {parse_checkpoint(note)[1].origin.rpartition("/")[2] for note in kept}
         names = [name for name in names if name in wanted or _in_scope(store, name, heads, run)]
+    found.extend(store.doubts(None if run is None else names, retain=judging.retain))
     for check in _judged(store, names, judging, heads, own, shared):
         found.extend(check.findings)
         notes.extend(check.notes)
@@ -206,8 +207,9 @@ def examine(
             out.counts[key] += count
     out.counts["logs"] = len(names)
     for one in outcomes.values():
-        found.extend(evidence_checks.cited(one, outcomes, partial=run is not None))
-    found.extend(shared.heads.findings({one.origin: one.checkpoints for one in outcomes.values()}))
+        found.extend(evidence_checks.cited(one, outcomes, partial=run is not None, lags=store.lags))
+    told = {one.origin: one.checkpoints for one in outcomes.values()}
+    found.extend(shared.heads.findings(told, lags=store.lags))
     found.extend(shared.acceptances.findings())
     found.extend(evidence_checks.absent(store, heads, outcomes, partial=run is not None))
     found.extend(evidence_checks.copied(store, heads, outcomes))
@@ -221,7 +223,7 @@ def examine(
         found.add(
             Finding(
                 "CF-VERIFY-001",
-                str(store.root),
+                store.place,
                 "there is no log",
                 "name the folder of a run",
                 "cannot-tell",
@@ -241,10 +243,8 @@ def _judged(
     shared: Shared,
 ) -> Iterator[LogCheck]:
     """The checks of all logs, done; with several jobs their segments are read side by side."""
-    address, watch = address_of(store), getattr(store, "read_elsewhere", None)
     jobs = enough(store) if judging.jobs is None else judging.jobs
-    # What no other process can open (a bundle, a folder with files put in the place of others) is read here.
-    if address is None or (judging.engine is None and jobs < 2):
+    if judging.engine is None and jobs < 2:
         for name in names:
             check = LogCheck(store, name, judging.ring, heads, own=own, shared=shared)
             check.run()
@@ -256,7 +256,7 @@ def _judged(
     done = judging.elsewhere = Elsewhere(engine.name)
     now = True
     try:
-        with SideBySide(store, names, engine=engine, address=address, told=watch, done=done) as ahead:
+        with SideBySide(store, names, engine=engine, told=store.on_read, done=done) as ahead:
             for name in names:
                 check = LogCheck(store, name, judging.ring, heads, own=own, shared=shared)
                 for step, part in ahead.parts(name):

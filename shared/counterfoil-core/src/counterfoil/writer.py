@@ -17,12 +17,13 @@ import time
 from typing import Any, Final
 
 from counterfoil import appending, keys, records, segments
-from counterfoil.appending import BLOB, ENTRY, Appender, Opening, Sealed
+from counterfoil.appending import BLOB, ENTRY, Opening, Sealed
 from counterfoil.bells import Bell, Waiter
-from counterfoil.choosing import unlock
 from counterfoil.entries import MAX_ENTRY
 from counterfoil.errors import LogError
+from counterfoil.locking import unlock
 from counterfoil.packing import Item, entries_in, size_of
+from counterfoil.sealing import Sealer
 from counterfoil.stated import Stated
 from counterfoil.stores import FolderStore
 
@@ -48,7 +49,7 @@ MAX_BLOB: Final = segments.MAX_CHUNK - (2 << 20)
 MAX_BODY: Final = MAX_ENTRY - 512
 
 
-class Writer(Appender):
+class Writer(Sealer):
     """Appends to one log of one identity; safe to call from any thread.
 
     ``opening`` makes the context of the ``session`` record. Raises StoreError or LogError when no log can be opened.
@@ -104,12 +105,13 @@ class Writer(Appender):
         """Ask for a checkpoint over everything queued so far (returns at once)."""
         self._put((_CHECKPOINT,), 0)
 
-    def flush(self, *, timeout: float | None = None) -> bool:
+    def flush(self, *, timeout: float | None = None, remote: bool = False) -> bool:
         """Wait until everything queued so far is on disk; False when that failed or ``timeout`` (seconds) passed.
 
+        With ``remote``, where the log goes on to another place: until it is there, at most as long as the settings say.
         Also False once after something was not taken at all. On the writer's own thread (a plugin) it cannot wait.
         """
-        done = Waiter()
+        done = Waiter(seal=remote and self.store.remote is not None)
         with self._gate:
             if self._closed or threading.current_thread() is self._thread:
                 return self._closed and self.error is None and self.lost == 0
@@ -119,6 +121,9 @@ class Writer(Appender):
         while not done.wait(LOOK if until is None else max(0.0, min(LOOK, until - time.monotonic()))):
             if not self._thread.is_alive() or (until is not None and time.monotonic() >= until):
                 return False
+        if done.ok and done.seal and self.store.remote is not None:
+            left = None if until is None else max(0.0, until - time.monotonic())
+            return self.store.remote.wait(self.log, done.upto, left)
         return done.ok
 
     def close(self) -> None:
@@ -160,6 +165,7 @@ class Writer(Appender):
         return True
 
     def _release(self) -> None:
+        self._finish()
         with self._gate:
             fd, self._fd = self._fd, -1
             locks, self._locks = self._locks, []
@@ -195,9 +201,10 @@ class Writer(Appender):
         owed = closing = False
         while not closing:
             timeout = None
-            if self._items or uncovered_since is not None or self._unkept is not None:
+            seal_at = self._seal_at()
+            if self._items or uncovered_since is not None or self._unkept is not None or seal_at < math.inf:
                 due_at = math.inf if uncovered_since is None else uncovered_since + DELAY
-                due_at = retry_at if self._items else due_at
+                due_at = min(retry_at if self._items else due_at, seal_at)
                 if self._unkept is not None:
                     due_at = min(due_at, self._kept + KEEP)
                 timeout = max(0.0, max(due_at, retry_at) - time.monotonic())
@@ -213,6 +220,7 @@ class Writer(Appender):
                 owed |= wanted
             if time.monotonic() < retry_at and not closing and not self._waiters:
                 continue  # a failing disk is asked once a second, or when somebody waits for it
+            self._notice_taken()
             self._tell_losses()
             if closing and (self._session_done or self._items):
                 self._tell_end()
@@ -221,9 +229,15 @@ class Writer(Appender):
                 self._index + entries_in(self._items) - self._covered >= EVERY
                 or self._offset >= appending.SEGMENT_SIZE
             )
+            seal = self._sealing(closing=closing, asked=any(one.seal for one in self._waiters))
             # Where nobody waits and a whole group is there, it is made while the disk is busy with this one.
-            ahead = not (owed or closing or self._waiters or self.gone) and self._queue.qsize() >= GROUP
-            ok = self._write_out(checkpoint=owed or due or closing or full, closing=closing, ahead=ahead)
+            ahead = (
+                not (owed or seal or closing or self._waiters or self.gone) and self._queue.qsize() >= GROUP
+            )
+            ok = self._write_out(
+                checkpoint=owed or due or seal or closing or full, closing=closing, ahead=ahead
+            )
+            ok = ok and (not seal or self._seal())
             if self._unkept is not None and (
                 owed or due or closing or self.gone or time.monotonic() >= self._kept + KEEP
             ):
@@ -306,7 +320,7 @@ class Writer(Appender):
         if self._waiters:
             self._refused = self.lost
         for waiter in self._waiters:
-            waiter.done(ok=ok)
+            waiter.done(ok=ok, upto=self._sealed_last)
         self._waiters.clear()
 
     def _gather(self, item: Item) -> tuple[bool, bool]:

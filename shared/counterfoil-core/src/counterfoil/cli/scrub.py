@@ -9,7 +9,7 @@ import typer
 
 from counterfoil.cli import output
 from counterfoil.cli.options import Debug, E, Evidence, Json, evidence_path, option
-from counterfoil.cli.progress import WatchedStore
+from counterfoil.cli.progress import watched
 from counterfoil.errors import ConfigError
 from counterfoil.reader import read
 from counterfoil.scrub.scrubbing import Damage, Scrub, check_source
@@ -63,11 +63,8 @@ def scrub(
     """
     store = read(evidence_path(e, evidence)).store
     check_source(store)
-    watched = WatchedStore(store.root)
-    try:
-        done = scrub_evidence(watched, mirrors=mirror or (), repair=repair, keep=keep)
-    finally:
-        watched.done()
+    with watched(store):
+        done = scrub_evidence(store, mirrors=mirror or (), repair=repair, keep=keep)
     if [one.code for one in done.damage] == ["CF-VERIFY-001"]:
         raise ConfigError(
             "there is no log in this evidence, and none is remembered",

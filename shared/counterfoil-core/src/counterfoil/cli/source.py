@@ -171,7 +171,7 @@ def open_source(evidence: str) -> Source:
         raise ConfigError(
             "there is no log in this evidence",
             code="CF-CLI-007",
-            where=str(source.store.root),
+            where=source.store.place,
             hint="name the folder that a run wrote",
         )
     return source

@@ -9,7 +9,7 @@ from typing import Final
 
 from counterfoil import keys, plugins, verification
 from counterfoil.checks import LogCheck
-from counterfoil.cli.progress import WatchedStore
+from counterfoil.cli.progress import watched
 from counterfoil.cli.rows import row
 from counterfoil.errors import CounterfoilError
 from counterfoil.findings import Verification
@@ -126,14 +126,12 @@ def _count(entry: Entry, counts: dict[str, int]) -> None:
 
 def _verdicts(evidence: str, logs: list[str]) -> tuple[str, str]:
     """Of the logs that this run wrote, and of everything; the first for both where that is much to read."""
-    store = WatchedStore(open_store(evidence).root)
+    store = open_store(evidence)
     ring, heads = keys.Keyring.load(), keys.remembered_heads()
-    try:
+    with watched(store):
         checks = [LogCheck(store, name, ring, heads) for name in dict.fromkeys(logs)]
         verdict = Verification([finding for check in checks for finding in check.run()]).verdict
         return verdict, verification.verify(store).verdict if store.size() < _WHOLE else verdict
-    finally:
-        store.done()
 
 
 def _why(mode: str) -> str:

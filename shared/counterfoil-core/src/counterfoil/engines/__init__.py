@@ -42,7 +42,7 @@ class Engine(Protocol):
     def slots(self) -> int:
         """How many tasks to give it at once; asked again as answers come, for a cluster may grow."""
 
-    def look(self, address: str) -> list[bytes]:
+    def look(self, task: bytes) -> list[bytes]:
         """What ``work.look`` says on the workers that are there; empty where they see what this process sees.
 
         Raises EngineError when there is no worker.

@@ -7,8 +7,12 @@ from typing import Final
 
 from counterfoil._version import __version__
 from counterfoil.engines import Engine
+from counterfoil.engines.form import pack_task
 from counterfoil.engines.pool import PoolEngine
 from counterfoil.errors import EngineError
+from counterfoil.log import Step
+from counterfoil.parts import Task
+from counterfoil.stores import FolderStore
 
 __all__ = ["NAMES", "check_workers", "choose"]
 
@@ -52,25 +56,40 @@ def choose(name: str, *, scheduler: str | None = None, jobs: int | None = None) 
     return RayEngine(scheduler=scheduler, jobs=jobs)
 
 
-def check_workers(engine: Engine, address: str, logs: int) -> None:
+def check_workers(engine: Engine, store: FolderStore) -> None:
     """Make sure that workers run this Counterfoil and see this evidence, before they are relied upon.
 
     Raises:
-        EngineError: CF-ENGINE-004: another Counterfoil, or none; CF-ENGINE-005: the evidence is not there.
+        EngineError: CF-ENGINE-004: another Counterfoil, or none; CF-ENGINE-005: the evidence is not there;
+            CF-ENGINE-006: it is read in one process only.
     """
-    for answer in engine.look(address):
+    found = next(((log, number) for log in store.logs() for number in store.segments(log)[:1]), None)
+    if found is None:
+        return
+    place = store.elsewhere(*found)
+    if place is None:
+        raise EngineError(
+            "this evidence is read in one process only",
+            code="CF-ENGINE-006",
+            where=store.place,
+            hint="leave out --engine: a bundle is one file",
+        )
+    task = pack_task(Task(place, found[0], Step(found[1], None, last=False, opening=""), {}))
+    for answer in engine.look(task):
         told = json.loads(answer)
         if told["version"] != __version__:
             raise EngineError(
-                f"a worker runs Counterfoil {told['version'] or '(none)'}, this is {__version__}",
+                f"a worker runs Counterfoil {told['version']}, this is {__version__}"
+                if told["version"]
+                else f"a worker cannot run Counterfoil: {told['error']}",
                 code="CF-ENGINE-004",
                 where=engine.name,
-                hint="install the same version on all workers",
+                hint=f"install counterfoil-core {__version__} on all workers, under one version of Python",
             )
-        if told["error"] or (logs and not told["logs"]):
+        if told["error"]:
             raise EngineError(
-                f"a worker cannot read this evidence: {told['error'] or 'there is none at this address'}",
+                f"a worker cannot read this evidence: {told['error']}",
                 code="CF-ENGINE-005",
-                where=address,
-                hint="put it where all workers see it: a shared file system under the same path, or s3://",
+                where=store.place,
+                hint="a folder must be there under the same path; for s3:// they need credentials and counterfoil[s3]",
             )

@@ -84,11 +84,11 @@ class DaskEngine:
             self._slots = max(1, _AHEAD * sum(self._client.nthreads().values()))
         return self._slots
 
-    def look(self, address: str) -> list[bytes]:
+    def look(self, task: bytes) -> list[bytes]:
         """What every worker that is there says."""
         try:
             self._client.wait_for_workers(1, timeout=_PATIENCE)
-            found = self._client.run(look, address, on_error="return")
+            found = self._client.run(look, task, on_error="return")
         except Exception as exc:
             raise EngineError(
                 "the cluster has no worker",

@@ -38,7 +38,7 @@ class No(NamedTuple):
 def pack_task(task: Task) -> bytes:
     """A task as JSON; the standard library's, which takes the name of any folder."""
     keys = {name: raw.hex() for name, raw in task.keys.items()}
-    told = {"address": task.address, "keys": keys, "log": task.log, "packed": task.packed, "step": task.step}
+    told = {"keys": keys, "log": task.log, "packed": task.packed, "place": task.place, "step": task.step}
     return json.dumps(told).encode()
 
 
@@ -46,7 +46,7 @@ def unpack_task(data: bytes) -> Task:
     """The task again; raises ValueError, TypeError or KeyError."""
     told = json.loads(data)
     keys = {name: bytes.fromhex(raw) for name, raw in told["keys"].items()}
-    return Task(told["address"], told["log"], Step(*told["step"]), keys, told["packed"])
+    return Task(told["place"], told["log"], Step(*told["step"]), keys, told["packed"])
 
 
 # -- answers: packing -------------------------------------------------------------------------------------------------

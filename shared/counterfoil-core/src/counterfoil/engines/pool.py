@@ -55,7 +55,7 @@ class PoolEngine:
         """As many segments as there are processes are looked at ahead: few answers wait in memory."""
         return self._jobs
 
-    def look(self, address: str) -> list[bytes]:
+    def look(self, task: bytes) -> list[bytes]:
         """Nothing to ask: what these processes see is what this one sees."""
         return []
 

@@ -79,11 +79,11 @@ class RayEngine:
             self._slots = max(1, _AHEAD * int(self._ray.cluster_resources().get("CPU", 1)))
         return self._slots
 
-    def look(self, address: str) -> list[bytes]:
+    def look(self, task: bytes) -> list[bytes]:
         """What one worker says: Ray starts workers when there is work."""
         ray = self._ray
         try:
-            return [ray.get(ray.remote(num_cpus=1, max_retries=0)(look).remote(address), timeout=_PATIENCE)]
+            return [ray.get(ray.remote(num_cpus=1, max_retries=0)(look).remote(task), timeout=_PATIENCE)]
         except ray.exceptions.GetTimeoutError as exc:
             raise EngineError(
                 "the cluster has no worker", code="CF-ENGINE-002", where="ray", hint="start nodes: ray start"

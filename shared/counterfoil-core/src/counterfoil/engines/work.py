@@ -9,7 +9,7 @@ from counterfoil._version import __version__
 from counterfoil.engines import form
 from counterfoil.errors import CounterfoilError
 from counterfoil.parts import check_part
-from counterfoil.stores import open_store
+from counterfoil.stores import open_elsewhere
 
 __all__ = ["look", "verify_segment"]
 
@@ -17,7 +17,7 @@ __all__ = ["look", "verify_segment"]
 def verify_segment(task: bytes, told: Callable[[int], None] | None = None) -> bytes:
     """Check the segment that a task names, wherever this runs; ``told`` hears now and then how many bytes were read.
 
-    A function of its bytes and of the evidence alone: the worker opens the address itself, with its own credentials,
+    A function of its bytes and of the evidence alone: the worker opens it itself, with its own credentials,
     and nothing is remembered that would change what comes out. The answer is for
     ``counterfoil.engines.form.unpack_answer``; whatever goes wrong is one as well, never an exception.
     """
@@ -31,12 +31,17 @@ def verify_segment(task: bytes, told: Callable[[int], None] | None = None) -> by
         return form.pack_no(type(exc).__name__)
 
 
-def look(address: str) -> bytes:
-    """Which Counterfoil runs here, and how much of the evidence at an address can be seen; JSON."""
-    told = {"version": __version__, "logs": 0, "error": ""}
+def look(task: bytes) -> bytes:
+    """Which Counterfoil runs here, and whether the segment that a task names can be opened; JSON."""
+    told = {"version": __version__, "error": ""}
     try:
-        store = open_store(address)
-        told["logs"] = len(store.logs()) if store.exists() else 0
+        given = form.unpack_task(task)
+        with open_elsewhere(given.place, given.log, given.step.number).open_segment(
+            given.log, given.step.number
+        ):
+            pass
     except CounterfoilError as exc:
         told["error"] = f"{exc.message} ({exc.code})"
+    except (ValueError, TypeError, KeyError, OSError) as exc:
+        told["error"] = type(exc).__name__
     return json.dumps(told).encode()

@@ -12,8 +12,8 @@ from typing import Final
 
 from counterfoil import keys
 from counterfoil.checks import LogCheck
-from counterfoil.choosing import is_live, lock_log, unlock
 from counterfoil.errors import CounterfoilError
+from counterfoil.locking import is_live, lock_log, unlock
 from counterfoil.scrub.damage import Copy
 from counterfoil.scrub.identifying import Known
 from counterfoil.scrub.mending import Patched, assemble, claims, expected, read_copy
@@ -152,7 +152,7 @@ class Mender:
         whole = claims(body for copy in heads for body in copy.openings())
         for number in sorted(numbers):
             own = read_copy(self._store, name, number, "")
-            others = [read_copy(one, name, number, str(one.root)) for one in mirrors]
+            others = [read_copy(one, name, number, one.place) for one in mirrors]
             last = number == max(numbers)
 
             def ends(offset: int, number: int = number, last: bool = last) -> bool:

@@ -89,7 +89,7 @@ def scrub(
         for number in store.segments(name):
             with contextlib.suppress(StoreError):  # what is no file has been found and told
                 sizes.append(store.segment_size(name, number))
-    out = Scrub(str(store.root), len(names), len(sizes), sum(sizes))
+    out = Scrub(store.place, len(names), len(sizes), sum(sizes))
     for copy in copies:
         out.notes += _of_mirror(copy, sorted({*names, *_missing(seen)}))
     with staging(store.root, repair=repair) as stage:
@@ -122,7 +122,7 @@ def _mirror(mirror: str | os.PathLike[str] | FolderStore) -> FolderStore:
 def _of_mirror(copy: FolderStore, names: Sequence[str]) -> Iterator[Finding]:
     """What a mirror cannot help with, told even where nothing needs help."""
     there = set(copy.logs()).intersection(names)
-    where = str(copy.root)
+    where = copy.place
     if not there:
         message = "the mirror holds no log of this evidence"
         yield Finding("CF-SCRUB-010", where, message, "name another copy of this evidence", "intact")
@@ -226,7 +226,7 @@ def check_source(store: FolderStore) -> None:
         raise ConfigError(
             "a bundle is no copy of evidence: it holds a part, in another form",
             code="CF-SCRUB-008",
-            where=str(store.root),
+            where=store.place,
             hint="counterfoil verify tells whether it is damaged; cut it again from the evidence",
         )
 
@@ -243,7 +243,7 @@ def _check_places(
             raise ConfigError(
                 "a mirror is this evidence itself, or one is inside the other",
                 code="CF-SCRUB-001",
-                where=str(copy.root),
+                where=copy.place,
                 hint="name another copy of it",
             )
     if keep is not None:

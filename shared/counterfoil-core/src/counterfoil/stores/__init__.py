@@ -1,14 +1,15 @@
-"""Places that hold evidence: a folder today, other stores by URI scheme through the same few calls."""
+"""Places that hold evidence: a folder, or a bucket by its URI, through the same few calls."""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 from counterfoil.errors import ConfigError, StoreError
 from counterfoil.stores.folder import FolderStore
 
-__all__ = ["FolderStore", "address_of", "check_exists", "open_store"]
+__all__ = ["FolderStore", "check_exists", "open_elsewhere", "open_store"]
 
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]+://")
 
@@ -17,11 +18,16 @@ def open_store(evidence: str | Path | FolderStore) -> FolderStore:
     """The store behind an evidence path or URI.
 
     Raises:
-        ConfigError: CF-CONFIG-010: an unknown scheme; CF-CONFIG-011: an empty path; CF-CONFIG-012: a NUL in it.
+        ConfigError: CF-CONFIG-010: an unknown scheme; CF-CONFIG-011: an empty path; CF-CONFIG-012: a NUL in it;
+            CF-CONFIG-013 to 015: no address of a bucket.
     """
     if isinstance(evidence, FolderStore):
         return evidence
     text = str(evidence)
+    if text.startswith("s3://"):
+        from counterfoil.stores.s3.reading import open_bucket  # it needs packages that not everybody has
+
+        return open_bucket(text)
     if _SCHEME.match(text):
         raise ConfigError(
             f"no store is installed for {text.split('://')[0]}://",
@@ -36,15 +42,16 @@ def open_store(evidence: str | Path | FolderStore) -> FolderStore:
     return FolderStore(Path(text).absolute())
 
 
-def address_of(store: FolderStore) -> str | None:
-    """What ``open_store`` finds the same place by in another process; None where only this object can read it.
+def open_elsewhere(told: dict[str, Any], log: str, number: int) -> FolderStore:
+    """A store with the segment that a place told of (``Place.elsewhere``), in the process that reads it.
 
-    A bundle, or a folder with files put in the place of others, has none. A store by URI says it as ``address``.
+    Raises ConfigError as ``open_store`` does; KeyError or TypeError for what no place tells.
     """
-    told = getattr(store, "address", None)
-    if isinstance(told, str):
-        return told
-    return str(store.root) if getattr(store, "by_path", type(store) is FolderStore) else None
+    if "s3" in told:
+        from counterfoil.stores.s3.reading import one_object
+
+        return one_object(told, log, number)
+    return FolderStore(Path(told["folder"]))
 
 
 def check_exists(store: FolderStore) -> None:
@@ -53,6 +60,6 @@ def check_exists(store: FolderStore) -> None:
         raise StoreError(
             "there is no evidence here",
             code="CF-STORE-002",
-            where=str(store.root),
-            hint="name the folder a run wrote, or set COUNTERFOIL",
+            where=store.place,
+            hint="name the place a run wrote into, or set COUNTERFOIL",
         )

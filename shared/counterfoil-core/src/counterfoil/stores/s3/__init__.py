@@ -1,0 +1,1 @@
+"""Evidence in a bucket: sealed segments as objects under Object Lock. Needs the extra ``s3`` (obstore and boto3)."""
