@@ -257,12 +257,18 @@ class Maker:
 
 
 def make(
-    root: Path, identity: keys.SigningKey, *, entries: int, logs: int = 1, segment_bytes: int = 64 << 20
+    root: Path,
+    identity: keys.SigningKey,
+    *,
+    entries: int,
+    logs: int = 1,
+    segment_bytes: int = 64 << 20,
+    handoffs: bool = True,
 ) -> dict[str, int]:
     """Evidence of about this many entries; what it holds."""
     found = {"entries": 0, "statements": 0, "blobs": 0}
     for number in range(logs):
-        maker = Maker(root, f"{number:016x}", identity, segment_bytes=segment_bytes)
+        maker = Maker(root, f"{number:016x}", identity, segment_bytes=segment_bytes, handoffs=handoffs)
         while maker.entries < entries // logs:
             maker.turn()
         maker.close()

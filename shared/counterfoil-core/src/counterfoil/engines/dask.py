@@ -114,6 +114,11 @@ def _none(failure: object) -> bytes:
 
 
 def _settings(dask: Any) -> dict[str, Any]:
-    """Settings of a cluster that is begun here: its workers record nothing, whatever this process does."""
+    """Settings of a cluster that is begun here: its workers record nothing, whatever this process does, and are not
+    sampled a hundred times a second.
+    """
     before = dask.config.get("distributed.nanny.pre-spawn-environ", {})
-    return {"distributed.nanny.pre-spawn-environ": {**before, "COUNTERFOIL": "off"}}
+    return {
+        "distributed.nanny.pre-spawn-environ": {**before, "COUNTERFOIL": "off"},
+        "distributed.worker.profile.enabled": False,
+    }

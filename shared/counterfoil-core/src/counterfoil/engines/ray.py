@@ -1,7 +1,8 @@
 """Ray: workers of a cluster at an address, or a cluster on this machine for the time of one verification.
 
 What travels inside Ray is pickled by Ray: its cluster has to be trusted like this machine. A cluster that is started
-here asks for a token that only this process knows, and reports its use to nobody.
+here reports its use to nobody, and asks for a token that only this process knows; where Ray was imported before, its
+own settings count, for it reads them then.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import contextlib
 import json
 import os
 import secrets
+import sys
 import time
 from collections.abc import Callable, Iterator
 from typing import Any, Final
@@ -43,6 +45,10 @@ class RayEngine:
     packs = True
 
     def __init__(self, *, scheduler: str | None = None, jobs: int | None = None) -> None:
+        if scheduler is None and "ray" not in sys.modules:
+            # They stay: Ray holds to the token it was imported with, and so must all that this process starts later.
+            os.environ["RAY_AUTH_MODE"] = "token"
+            os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))
         self._ray = needed("ray", extra="ray")
         self._counted, self._slots = 0.0, 1
         self._own = not self._ray.is_initialized()
@@ -124,8 +130,6 @@ def _variables() -> Iterator[None]:
     """What processes of Ray are to find in their environment while they are started."""
     given = {
         "COUNTERFOIL": "off",  # they record nothing, whatever this process does
-        "RAY_AUTH_MODE": "token",
-        "RAY_AUTH_TOKEN": secrets.token_hex(32),
         "RAY_USAGE_STATS_ENABLED": "0",
     }
     before = {name: os.environ.get(name) for name in given}
