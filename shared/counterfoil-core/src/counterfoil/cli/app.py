@@ -25,6 +25,8 @@ from counterfoil.cli import (
     log,
     output,
     policy,
+    pull,
+    push,
     scrub,
     show,
     verify,
@@ -95,6 +97,8 @@ def _build() -> typer.Typer:
     app.command("environment")(environment.environment)
     app.command("export")(export.export)
     app.command("scrub")(scrub.scrub)
+    app.command("push")(push.push)
+    app.command("pull")(pull.pull)
     group = typer.Typer(invoke_without_command=True, callback=keys.keys, **options)
     group.command("show")(keys.show)
     group.command("pin")(keys.pin)

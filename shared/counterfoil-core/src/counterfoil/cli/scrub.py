@@ -30,8 +30,12 @@ _LEVELS = {"remains": "damaged", "repairable": "mendable", "repaired": "repaired
 def scrub(
     e: E = None,
     mirror: Annotated[
-        list[Path] | None,
-        option("--mirror", metavar="COPY", help="Another copy of this evidence; may be given again."),
+        list[str] | None,
+        option(
+            "--mirror",
+            metavar="COPY",
+            help="Another copy of this evidence, a bucket too; may be given again.",
+        ),
     ] = None,
     repair: Annotated[
         bool, typer.Option("--repair", help="Mend what the copies given by --mirror can mend.")

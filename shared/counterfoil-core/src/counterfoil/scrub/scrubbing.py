@@ -76,9 +76,16 @@ def scrub(
     Raises:
         StoreError: nothing to read; CF-SCRUB-003, CF-SCRUB-007: a repair could not be written.
         ConfigError: CF-SCRUB-001: a mirror is this evidence; CF-SCRUB-002: ``keep`` is inside it; CF-SCRUB-008: a
-            bundle.
+            bundle; CF-SCRUB-011: a bucket.
     """
     store = read(evidence).store
+    if store.lags:
+        raise ConfigError(
+            "objects in a bucket are never overwritten, so nothing there can be mended",
+            code="CF-SCRUB-011",
+            where=store.place,
+            hint="counterfoil verify tells what is damaged; a bucket is a good --mirror for a folder",
+        )
     copies = [_mirror(mirror) for mirror in mirrors]
     _check_places(store, copies, keep)
     ring = keys.Keyring.load() if keyring is None else keyring

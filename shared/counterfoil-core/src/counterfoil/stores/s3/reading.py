@@ -70,6 +70,10 @@ class S3Store(FolderStore):
         """The same."""
         return frozenset((self.uri,))
 
+    def holds(self, path: Path) -> bool:
+        """Never: no path leads there."""
+        return False
+
     # -- what is there ------------------------------------------------------------------------------------------------
 
     @property
