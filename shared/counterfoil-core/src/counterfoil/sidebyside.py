@@ -10,7 +10,7 @@ import contextlib
 from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Final, Self
+from typing import Any, Final, Self
 
 from counterfoil.engines import Engine, Pending
 from counterfoil.engines.answers import NotAnAnswer, unpack_answer
@@ -51,6 +51,10 @@ class Elsewhere:
     taken: int = 0
     here: int = 0
     failed: Counter[str] = field(default_factory=Counter)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The same as JSON tells it."""
+        return {"name": self.engine, "taken": self.taken, "here": self.here, "failed": dict(self.failed)}
 
 
 class SideBySide:

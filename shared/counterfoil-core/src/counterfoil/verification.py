@@ -19,7 +19,7 @@ from counterfoil.bundles.verifying import verify_bundle
 from counterfoil.checks import LogCheck
 from counterfoil.dsse import Check
 from counterfoil.engines import Engine
-from counterfoil.engines.choosing import check_workers, choose
+from counterfoil.engines.choosing import check_workers, choose, one_process
 from counterfoil.engines.pool import PoolEngine
 from counterfoil.errors import CounterfoilError, KeyringError, StoreError
 from counterfoil.evidence_checks import Outcome
@@ -90,6 +90,8 @@ def _begun(
     store: FolderStore, engine: str | Engine, scheduler: str | None, jobs: int | None
 ) -> Iterator[Engine]:
     """An engine whose workers see this evidence; one that was given stays open."""
+    if isinstance(store, BundleStore):
+        raise one_process(store)
     if not isinstance(engine, str):
         check_workers(engine, store)
         yield engine

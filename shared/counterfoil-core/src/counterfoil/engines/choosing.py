@@ -14,7 +14,7 @@ from counterfoil.log import Step
 from counterfoil.parts import Task
 from counterfoil.stores import FolderStore
 
-__all__ = ["NAMES", "check_workers", "choose"]
+__all__ = ["NAMES", "check_workers", "choose", "one_process"]
 
 NAMES: Final = ("pool", "dask", "ray")
 
@@ -68,12 +68,7 @@ def check_workers(engine: Engine, store: FolderStore) -> None:
         return
     place = store.elsewhere(*found)
     if place is None:
-        raise EngineError(
-            "this evidence is read in one process only",
-            code="CF-ENGINE-006",
-            where=store.place,
-            hint="leave out --engine: a bundle is one file",
-        )
+        raise one_process(store)
     task = pack_task(Task(place, found[0], Step(found[1], None, last=False, opening=""), {}))
     for answer in engine.look(task):
         told = json.loads(answer)
@@ -93,3 +88,13 @@ def check_workers(engine: Engine, store: FolderStore) -> None:
                 where=store.place,
                 hint="a folder must be there under the same path; for s3:// they need credentials and counterfoil[s3]",
             )
+
+
+def one_process(store: FolderStore) -> EngineError:
+    """The error for evidence that no other process can open: a bundle, or files put in the place of others."""
+    return EngineError(
+        "this evidence is read in one process only",
+        code="CF-ENGINE-006",
+        where=store.place,
+        hint="leave out --engine: a bundle is one file",
+    )

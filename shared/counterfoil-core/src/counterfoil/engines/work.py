@@ -54,7 +54,7 @@ def _at_once() -> Iterator[None]:
     try:
         yield
     finally:
-        gc.collect()
+        gc.collect(0)  # all of it is young, and a worker may hold much that is not
         with _lock:
             _tasks -= 1
             if was and not _tasks:
