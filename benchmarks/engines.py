@@ -5,9 +5,9 @@
 Evidence of records and stored values with a checkpoint every 256 entries; with ``--handoffs`` one entry in eight is a
 signed statement. Rows of one round follow each other, each in a process of its own that starts the engine, has it
 verify once (workers import what they need), and times the next verification: printed are medians. ``start`` is what
-starting took. The last columns are ratios inside this run: one worker over two of the same engine, and the engine's time over
-the pool's with as many workers. CPU is that of the parent and of the workers while they verified: it tells the same
-where other work keeps the machine busy.
+starting took. The last columns are ratios inside this run: one worker over two of the same engine, and the engine's
+time over the pool's with as many workers. CPU is that of the parent and of the workers while they verified: it tells
+the same where other work keeps the machine busy.
 """
 
 from __future__ import annotations

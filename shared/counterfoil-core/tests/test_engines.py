@@ -278,7 +278,7 @@ def test_workers_that_are_not_ours_are_told_before_anything_is_relied_on(long: P
 
 def test_a_bundle_is_read_in_one_process(lab: Any) -> None:
     lab.record()
-    run = next(counterfoil.read(lab.evidence).runs()).id
+    run = counterfoil.read(lab.evidence).runs()[0].id
     counterfoil.bundle(lab.evidence, lab.root / "cut.bundle", run=run)
     with pytest.raises(EngineError) as caught:
         counterfoil.verify(lab.root / "cut.bundle", engine="pool")

@@ -126,7 +126,10 @@ class SideBySide:
             if place is None:
                 continue  # only this process can open it
             task = Task(place, name, step, dict(self._keys[name]), self._engine.packs)
-            one.pending = self._engine.submit(pack_task(task), None if self._told is None else one.heard)
+            try:
+                one.pending = self._engine.submit(pack_task(task), None if self._told is None else one.heard)
+            except Exception as exc:
+                self._done.failed[type(exc).__name__] += 1
 
     def _all_steps(self) -> Iterator[tuple[str, Step]]:
         while self._names:

@@ -6,6 +6,7 @@ that is started here has keys of its own (TLS), so that other users of this mach
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import logging
@@ -13,7 +14,7 @@ import time
 from collections.abc import Callable
 from typing import Any, Final
 
-from counterfoil.engines import Pending
+from counterfoil.engines import Lost, Pending
 from counterfoil.engines.pool import cores
 from counterfoil.engines.work import look, verify_segment
 from counterfoil.errors import EngineError
@@ -42,7 +43,7 @@ class DaskEngine:
     def __init__(self, *, scheduler: str | None = None, jobs: int | None = None, client: Any = None) -> None:
         dask, distributed = needed("dask", extra="dask"), needed("distributed", extra="dask")
         self._began = contextlib.ExitStack()
-        self._counted, self._slots = 0.0, 1
+        self._counted, self._slots, self._seen = 0.0, 1, time.monotonic()
         try:
             if client is not None:
                 self._client = client
@@ -55,7 +56,7 @@ class DaskEngine:
                         n_workers=jobs or cores(),
                         threads_per_worker=1,
                         processes=True,
-                        dashboard_address=None,
+                        dashboard_address="127.0.0.1:0",
                         host="127.0.0.1",
                         security=True,
                         silence_logs=logging.CRITICAL,
@@ -81,7 +82,10 @@ class DaskEngine:
         now = time.monotonic()
         if now >= self._counted + _COUNTED or not self._counted:
             self._counted = now
-            self._slots = max(1, _AHEAD * sum(self._client.nthreads().values()))
+            with contextlib.suppress(
+                Exception
+            ):  # a scheduler that is gone has as many as before: each will be missed
+                self._slots = max(1, _AHEAD * sum(self._client.nthreads().values()))
         return self._slots
 
     def look(self, task: bytes) -> list[bytes]:
@@ -100,12 +104,45 @@ class DaskEngine:
 
     def submit(self, task: bytes, told: Callable[[int], None] | None = None) -> Pending:
         """Check a segment on some worker; the scheduler gives it to another when that one ends."""
-        pending: Pending = self._client.submit(verify_segment, task, pure=False)
-        return pending
+        return _Answer(self, self._client.submit(verify_segment, task, pure=False))
+
+    def alone(self) -> bool:
+        """Whether nobody is left to answer: the scheduler is gone, or no worker was there for some time."""
+        try:
+            there = bool(self._client.nthreads())
+        except Exception:
+            return True
+        now = time.monotonic()
+        self._seen = now if there else self._seen
+        return now - self._seen > _PATIENCE
 
     def close(self, *, now: bool = False) -> None:
         """Leave the cluster, and end one that was started here."""
         self._began.close()
+
+
+class _Answer:
+    """A future of Dask, which would wait for ever for a worker to come."""
+
+    def __init__(self, engine: DaskEngine, future: Any) -> None:
+        self._engine, self._future = engine, future
+
+    def result(self) -> bytes:
+        """The answer; raises what the worker did, or Lost."""
+        while True:
+            try:
+                found: bytes = self._future.result(timeout=_COUNTED)
+                return found
+            except TimeoutError:
+                if self._engine.alone():
+                    raise Lost from None
+            except asyncio.CancelledError:  # no Exception: nobody would take it for one
+                raise Lost from None
+
+    def cancel(self) -> None:
+        """Let it go."""
+        with contextlib.suppress(Exception):
+            self._future.cancel()
 
 
 def _none(failure: object) -> bytes:
