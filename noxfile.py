@@ -300,9 +300,9 @@ def s3(session: nox.Session) -> None:
 @shared
 def engines(session: nox.Session) -> None:
     """Verification on Dask and Ray with workers that are killed, and exports to Parquet audited by SQL."""
-    files = sorted(
-        path for name in ("engine", "parquet") for path in ROOT.glob(f"integrations-tests/test_{name}*.py")
-    )
+    folders = (ROOT / "integrations-tests", ROOT / "shared" / "counterfoil-core" / "tests")
+    found = [path for folder in folders for path in sorted(folder.glob("test_*.py"))]
+    files = [path for path in found if "pytest.mark.engines" in path.read_text(encoding="utf-8")]
     paths = session.posargs or [str(path) for path in files]
     _prepared(session, "engines", "engines").run("pytest", "-m", "engines", *paths)
 
