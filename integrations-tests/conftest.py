@@ -61,6 +61,10 @@ class S3Place:
         found = self.admin.list_object_versions(Bucket=self.name, Prefix="team/evidence/").get("Versions", ())
         return sorted({row["Key"].removeprefix("team/evidence/") for row in found})
 
+    def become(self, who: tuple[str, str]) -> None:
+        """Use other credentials from now on, until the test ends."""
+        os.environ["AWS_ACCESS_KEY_ID"], os.environ["AWS_SECRET_ACCESS_KEY"] = who
+
     def key(self, name: str) -> str:
         return f"team/evidence/{name}"
 

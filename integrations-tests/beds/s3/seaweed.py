@@ -17,15 +17,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from counterfoil.stores.s3.address import Address
+from counterfoil.stores.s3.setting_up import policies
+
+PREFIX = "team/evidence"
 ADMIN = ("counterfoil-admin", "admin-secret")
 WRITER = ("counterfoil-writer", "writer-secret")
 READER = ("counterfoil-reader", "reader-secret")
 REGION = "us-east-1"
-_RIGHTS = {
-    ADMIN: ["Admin", "Read", "Write", "List", "Tagging"],
-    WRITER: ["Read", "Write", "List"],
-    READER: ["Read", "List"],
-}
 
 
 @dataclass
@@ -46,11 +45,7 @@ class Server:
         """Start it, on the folder it had before if any, and wait until it answers a real request."""
         data = self.folder / "data"
         data.mkdir(parents=True, exist_ok=True)
-        identities = [
-            {"name": key, "credentials": [{"accessKey": key, "secretKey": secret}], "actions": rights}
-            for (key, secret), rights in _RIGHTS.items()
-        ]
-        (self.folder / "s3.json").write_text(json.dumps({"identities": identities}))
+        (self.folder / "s3.json").write_text(json.dumps(_identities()))
         base = self.port + 1
         options = {
             "dir": data,
@@ -62,7 +57,7 @@ class Server:
             "master.volumeSizeLimitMB": 512,
             "volume.port": base + 2,
             "volume.port.grpc": base + 3,
-            "volume.max": 0,
+            "volume.max": 5000,  # each bucket takes several, which are small files
             "filer.port": base + 4,
             "filer.port.grpc": base + 5,
             "s3.port": self.port,
@@ -110,13 +105,13 @@ class Server:
         return (self.folder / "weed.log").read_text(errors="replace")[-2000:]
 
     def client(self, who: tuple[str, str] = ADMIN) -> Any:
-        """A boto3 client that tries once."""
+        """A boto3 client; it tries again, since a server that is new has to make room for each bucket first."""
         import boto3
         from botocore.config import Config
 
         config = Config(
             s3={"addressing_style": "path"},
-            retries={"total_max_attempts": 1},
+            retries={"total_max_attempts": 6, "mode": "standard"},
             max_pool_connections=32,
             connect_timeout=5,
             read_timeout=60,
@@ -142,6 +137,21 @@ class Server:
             "AWS_CONFIG_FILE": os.devnull,
             "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
         }
+
+
+def _identities() -> dict[str, Any]:
+    """One that may do everything, and those that `counterfoil init --print-policy` prints, for any bucket."""
+    anywhere = json.dumps(policies(Address("any-bucket", PREFIX))).replace("any-bucket", "*")
+    rights = json.loads(anywhere)
+    people = [(ADMIN, {"actions": ["Admin", "Read", "Write", "List", "Tagging"]})]
+    people += [((who), {"policyNames": [role]}) for who, role in ((WRITER, "writer"), (READER, "reader"))]
+    return {
+        "identities": [
+            {"name": key, "credentials": [{"accessKey": key, "secretKey": secret}], **may}
+            for (key, secret), may in people
+        ],
+        "policies": [{"name": role, "content": json.dumps(rights[role])} for role in ("writer", "reader")],
+    }
 
 
 def binary() -> str | None:

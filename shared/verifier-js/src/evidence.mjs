@@ -101,7 +101,7 @@ class EvidenceCheck {
     }
     this.citations(judged);
     this.heads(judged);
-    this.acceptances(judged);
+    this.acceptances(judged.filter(({ unread }) => !unread));
     if (this.run === null) this.gone(checks);
     this.copied(judged);
     if (logs.length === 0)
@@ -133,7 +133,8 @@ class EvidenceCheck {
 
   /** Heads that statements told: against the logs that are here, and against each other. */
   heads(judged) {
-    const byOrigin = new Map(judged.map(({ judge }) => [judge.origin, judge]));
+    const whole = judged.filter(({ unread }) => !unread); // what could not be read accuses nobody
+    const byOrigin = new Map(whole.map(({ judge }) => [judge.origin, judge]));
     const said = new Set();
     const owners = new Map();
     for (const { judge } of judged) {

@@ -15,7 +15,7 @@ import math
 import os
 import threading
 import time
-from collections.abc import Callable, Container
+from collections.abc import Callable, Collection
 from typing import Any, Final
 
 from counterfoil import _locks, canonical, digest, keys, log, notes, records, segments, tree
@@ -76,7 +76,7 @@ class Appender(Packer):
         keys.sweep_heads()
         self._choose()
 
-    def _choose(self, left_alone: Container[str] = ()) -> Chosen:
+    def _choose(self, left_alone: Collection[str] = ()) -> Chosen:
         """Lock the log to write, and take its end for where this goes on."""
         chosen = choose(self.store, self.identity, left_alone=left_alone)
         self.log, self.origin, self._locks = chosen.name, chosen.origin, chosen.locks

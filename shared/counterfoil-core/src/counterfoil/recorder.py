@@ -21,6 +21,7 @@ from counterfoil.errors import CounterfoilError, LogError
 from counterfoil.hooks import Transfer
 from counterfoil.intake import Intake
 from counterfoil.named import given, handoffs_here, parents_here, sorted_once
+from counterfoil.places import check_durability
 
 __all__ = ["Call", "Recorder", "Run"]
 
@@ -37,6 +38,7 @@ class Recorder(Intake):
         mode: str = "observe",
         durability: settings.Durability = "group",
     ) -> None:
+        check_durability(evidence, durability)
         super().__init__(evidence, mode=mode, durability=durability)
         self._roots: dict[str, Call] = {}
         self._issued: tuple[int, set[str]] = (0, set())

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Container
+from collections.abc import Collection
 from typing import Any
 
 from counterfoil import records
@@ -30,7 +30,7 @@ class Sealer(Appender):
         self._starts: dict[int, int] = {}
         super().__init__(*arguments, **named)
 
-    def _choose(self, left_alone: Container[str] = ()) -> Chosen:
+    def _choose(self, left_alone: Collection[str] = ()) -> Chosen:
         """The first log that can be gone on with there, too; a new one where none can."""
         remote = self.store.remote
         if remote is None:
@@ -40,9 +40,11 @@ class Sealer(Appender):
         try:
             while True:
                 chosen = super()._choose(left)
-                if chosen.scan.segment < 0 or (remote.ready(self.log) and self._claim()):
+                ready = chosen.scan.segment < 0 or remote.ready(self.log)
+                if ready and (chosen.scan.segment < 0 or self._claim()):
                     return chosen
-                left.add(self.log)
+                # Where nobody can tell, no other log is asked for either: whoever opens this waits.
+                left.update(self.store.logs() if ready is None else (self.log,))
                 for lock in self._locks:
                     unlock(lock)
         except BaseException:

@@ -120,7 +120,7 @@ class SideBySide:
             name, step = found
             one = _Ahead(name, step, self._told)
             self._ahead.append(one)
-            if step.number < 0 or step.opening in ("", "missing"):
+            if step.number < 0 or step.opening in ("", "missing") or step.unread is not None:
                 continue  # there is nothing that could be read alone
             place = self._store.elsewhere(name, step.number)
             if place is None:

@@ -101,8 +101,9 @@ class Heads:
         """Note the heads in a verified statement that stands in a log."""
         own = predicate.own
         if own is not None and own.origin.startswith(f"{predicate.sender.key}/"):
-            here = own.origin == origin
-            told = origin if here else own.origin  # one text for all of them
+            # Before a session names the log's origin, its name is all that is known of it.
+            here = own.origin == origin or (not origin and own.origin.endswith(f"/{log}"))
+            told = origin if here and origin else own.origin  # one text for all of them
             self._told.setdefault(
                 (told, own.size, bytes.fromhex(own.root), "itself" if here else "owner"), log
             )
@@ -171,6 +172,11 @@ class Acceptances:
         known = _taken(receipt) in self._here
         self._here.discard(_taken(receipt))
         return known
+
+    def leave_out(self, log: str) -> None:
+        """Count nothing of a log that could not be read to its end: what it accepted may be taken back there."""
+        if log == self._log:
+            self._log, self._here = "", set()
 
     def _go_on(self, log: str) -> None:
         if log == self._log:

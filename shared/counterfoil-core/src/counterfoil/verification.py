@@ -205,13 +205,15 @@ def examine(
             check.cites,
             check.statements.is_blind or check.scan.unread,
         )
+        if check.scan.unread:
+            shared.acceptances.leave_out(check.origin)
         for key, count in check.counts.items():
             out.counts[key] += count
     out.counts["logs"] = len(names)
     for one in outcomes.values():
         found.extend(evidence_checks.cited(one, outcomes, partial=run is not None, lags=store.lags))
-    told = {one.origin: one.checkpoints for one in outcomes.values()}
-    found.extend(shared.heads.findings(told, lags=store.lags))
+    known = {one.origin: one.checkpoints for one in outcomes.values() if not one.blind}
+    found.extend(shared.heads.findings(known, lags=store.lags))
     found.extend(shared.acceptances.findings())
     found.extend(evidence_checks.absent(store, heads, outcomes, partial=run is not None))
     found.extend(evidence_checks.copied(store, heads, outcomes))

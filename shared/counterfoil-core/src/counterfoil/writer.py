@@ -152,8 +152,8 @@ class Writer(Sealer):
 
     def _put(self, item: Item, size: int, *, fits: bool = True) -> bool:
         with self._gate:
-            pending = self._taken - self._written
-            if self._closed or not fits or pending > PENDING_MAX * (1 if self.error is not None else 4):
+            limit = 4 * PENDING_MAX if self.error is None else PENDING_MAX
+            if self._closed or not fits or self._taken - self._written > limit:
                 if item[0] == ENTRY:
                     self.lost += 1
                     self._untaken += 1
@@ -222,7 +222,7 @@ class Writer(Sealer):
                 continue  # a failing disk is asked once a second, or when somebody waits for it
             self._notice_taken()
             self._tell_losses()
-            if closing and (self._session_done or self._items):
+            if closing and (self._session_done or self._items or self._flight is not None):
                 self._tell_end()
             due = uncovered_since is not None and time.monotonic() >= uncovered_since + DELAY
             full = (
@@ -258,19 +258,25 @@ class Writer(Sealer):
 
         With ``ahead`` the last of them may still be on its way to the disk.
         """
+        failed = False
         while True:
             part = self._next_part()
-            last = len(part) == len(self._items)
-            if self._commit(part, checkpoint=checkpoint and last, ahead=ahead or not last):
+            last, there = len(part) == len(self._items), len(self._items)
+            # Behind a failure nothing goes ahead: on a disk that fails for good there would always be something back.
+            if self._commit(part, checkpoint=checkpoint and last, ahead=(ahead or not last) and not failed):
                 del self._items[: len(part)]
+                self._part = PART if last else self._part if failed else min(PART, 2 * self._part)
                 if last:
-                    self._part = PART
                     return True
                 continue
-            self._part = min(self._part, max(size_of(part) // 2, 1))
+            failed = True
+            # The group before may be what failed, and stands in front again.
+            back = self._items[: len(self._items) - there]
+            if size := size_of(back or part):  # a checkpoint alone says nothing of how much is too much
+                self._part = min(self._part, max(size // 2, 1))
             if self.gone or not closing:
                 return False
-            if len(part) <= 1:
+            if len(part) <= 1 and not back:
                 # Nothing more fits; what is there already may still be signed.
                 self._commit([], checkpoint=True)
                 return False
@@ -325,22 +331,24 @@ class Writer(Sealer):
 
     def _gather(self, item: Item) -> tuple[bool, bool]:
         """Take what is queued, bounded by count; returns (closing, checkpoint wanted)."""
-        wanted, count = False, 0
+        wanted, count, take, items = False, 0, self._queue.get_nowait, self._items
         while True:
             kind = item[0]
-            if kind == _SYNC:
+            if kind == ENTRY:
+                items.append(item)
+                count += 1
+                if count >= GROUP:
+                    return False, wanted
+            elif kind == BLOB:
+                items.append(item)
+            elif kind == _SYNC:
                 self._waiters.append(item[1])
             elif kind == _CHECKPOINT:
                 wanted = True
-            elif kind == _CLOSE:
-                return True, True
             else:
-                self._items.append(item)
-                count += kind == ENTRY
-            if count >= GROUP:
-                return False, wanted
+                return True, True
             try:
-                item = self._queue.get_nowait()
+                item = take()
             except queue.Empty:
                 return False, wanted
 

@@ -53,7 +53,7 @@ def policies_of(evidence: str) -> dict[str, Any]:
             where="--print-policy",
             hint="name a bucket: s3://bucket/prefix",
         )
-    return policies(Address.parse(evidence))
+    return policies(Address.parse(evidence), legal_hold=Options.load().legal_hold)
 
 
 def members(made: SetUp) -> dict[str, Any]:

@@ -7,7 +7,6 @@ if the whole log verifies with them and still has every checkpoint that is known
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 import time
 from collections.abc import Iterator, Sequence
@@ -20,6 +19,7 @@ from counterfoil.bundles.store import BundleStore
 from counterfoil.errors import ConfigError, StoreError
 from counterfoil.findings import Finding
 from counterfoil.reader import read
+from counterfoil.scrub.filebytes import FileBytes
 from counterfoil.scrub.locating import Damage, locate, unlocated
 from counterfoil.scrub.mending import oversized
 from counterfoil.scrub.repairing import Mender
@@ -172,7 +172,7 @@ def _log(store: FolderStore, seen: Examined, mender: Mender, name: str, out: Scr
         one.state, one.sources = "repairable", sources
         for plan in planned:
             if plan.path == one.file and plan.seen is not None:
-                one.compare((store.root / plan.path).read_bytes(), plan.new.read_bytes())
+                one.compare(FileBytes.at(store.root / plan.path), FileBytes.at(plan.new))
     return [(name, planned, damage)]
 
 
@@ -188,7 +188,7 @@ def _ignored(store: FolderStore, seen: Examined, stage: Path, out: Scrub) -> lis
         if one.where == ".gitignore" and not path.is_symlink() and path.is_file() | (not path.exists()):
             new = stage / "gitignore"
             new.write_bytes(GITIGNORE)
-            old = hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else None
+            old = FileBytes.at(path).sha256() if path.is_file() else None
             damage.state, damage.sources = "repairable", ["the format"]
             plans.append(("", [Planned(".gitignore", new, old)], [damage]))
     return plans

@@ -40,6 +40,10 @@ class FolderStore(Place):
     def __init__(self, root: Path) -> None:
         self.root = root
 
+    def written(self) -> FolderStore:
+        """Where all that was written here can be read."""
+        return self if self.remote is None else self.remote.written()
+
     def __repr__(self) -> str:
         return f"FolderStore({str(self.root)!r})"
 

@@ -6,9 +6,12 @@ it ends in its checkpoint and nothing more is written to it.
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from counterfoil.errors import CounterfoilError
+
+if TYPE_CHECKING:
+    from counterfoil.stores.folder import FolderStore
 
 __all__ = ["Remote"]
 
@@ -21,12 +24,19 @@ class Remote(Protocol):
         """Seconds after its first entry at which a segment is sealed."""
         ...
 
+    def written(self) -> FolderStore:
+        """Both places as one, for reading; what is asked of it may raise StoreError."""
+        ...
+
     def start(self) -> None:
         """A writer begins; each ``start`` has its ``finish``."""
         ...
 
-    def ready(self, log: str) -> bool:
-        """Whether a log can be gone on with there: all that is here of it is there, and nothing follows."""
+    def ready(self, log: str) -> bool | None:
+        """Whether a log can be gone on with there: all that is here of it is there, and nothing follows.
+
+        None: nobody can tell now.
+        """
         ...
 
     def claim(self, log: str, number: int) -> bool | None:

@@ -293,7 +293,9 @@ class Bucket:
                 return BucketState(exists=False)
             if told(exc)[0] != 403:
                 raise
-            headers = {}  # who may only write may not ask this; the next answers tell
+            # Who may list a prefix only may not ask this; the region is told all the same.
+            response: Any = getattr(exc, "response", {})
+            headers = response.get("ResponseMetadata", {}).get("HTTPHeaders", {})
         self.clients.learn_region(headers.get("x-amz-bucket-region"))
         versioned: bool | None = None
         try:

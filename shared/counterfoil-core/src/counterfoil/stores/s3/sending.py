@@ -13,7 +13,7 @@ from typing import Final
 from counterfoil import keys
 from counterfoil.errors import CounterfoilError, StoreError
 from counterfoil.locking import lock_log, unlock
-from counterfoil.stores.folder import store_error
+from counterfoil.stores.failed import store_error
 from counterfoil.stores.s3.bucket import Bucket
 from counterfoil.stores.s3.spool import SpoolStore
 
@@ -130,7 +130,7 @@ def taken_error(spool: SpoolStore, log: str, number: int) -> CounterfoilError:
     """The error for a log that somebody else went on with."""
     return StoreError(
         "another writer put a segment of its own into this log",
-        code="CF-S3-020",
+        code="CF-S3-040",
         where=f"{spool.name}/{spool.segment_name(log, number)}",
         hint=f"what was written since stays in {spool.root / log}; recording goes on in another log",
     )

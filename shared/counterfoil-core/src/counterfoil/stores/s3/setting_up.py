@@ -33,7 +33,7 @@ def set_up(bucket: Bucket, *, retain: timedelta | None) -> SetUp:
     """Make the bucket with versioning, Object Lock and a default retention, unless it is there.
 
     Raises:
-        ConfigError: CF-CLI-083: it has to be made, and nobody said for how long it keeps what it gets.
+        ConfigError: CF-CLI-086: it has to be made, and nobody said for how long it keeps what it gets.
         BucketError: CF-S3-001..011.
     """
     done: list[str] = []
@@ -42,7 +42,7 @@ def set_up(bucket: Bucket, *, retain: timedelta | None) -> SetUp:
         if retain is None:
             raise ConfigError(
                 "the bucket has to be made, and how long it keeps what it gets is not said",
-                code="CF-CLI-083",
+                code="CF-CLI-086",
                 where=bucket.address.uri,
                 hint="--retain 365d: until then nobody, not its owner either, can delete or change an object",
             )
@@ -115,63 +115,38 @@ def _lacking(bucket: Bucket, state: BucketState, retain: timedelta | None) -> li
 # -- rights -----------------------------------------------------------------------------------------------------------
 
 
-def policies(address: Address) -> dict[str, Any]:
+def policies(address: Address, *, legal_hold: bool = False) -> dict[str, Any]:
     """The least rights of who writes, who reads and who administers, as IAM policies, and a policy for the bucket.
 
     Nobody gets a right to delete, nor one to pass over a lock; the bucket's own policy refuses both to everybody, and
-    any upload that would put a second version on top of an object.
+    any upload that would put a second version on top of an object. Whoever may set a legal hold may take it off, so
+    writers get that right only where they need it.
     """
     whole = f"arn:aws:s3:::{address.bucket}"
     objects = f"{whole}/{address.root}*"
-    listing = {
-        "Effect": "Allow",
-        "Action": ["s3:ListBucket", "s3:ListBucketVersions"],
-        "Resource": whole,
-        "Condition": {"StringLike": {"s3:prefix": [f"{address.root}*"]}},
-    }
+    listing = _allow(whole, "ListBucket", "ListBucketVersions")
+    listing["Condition"] = {"StringLike": {"s3:prefix": [f"{address.root}*"]}}
     asking = _allow(whole, "GetBucketVersioning", "GetBucketObjectLockConfiguration")
-    versions = _allow(objects, "GetObjectVersion")
+    reading = _allow(objects, "GetObjectVersion", "GetObjectRetention", "GetObjectLegalHold")
+    holding = ("PutObjectLegalHold",) if legal_hold else ()
+    locks = ("GetObjectRetention", "PutObjectRetention", "GetObjectLegalHold", "PutObjectLegalHold")
+    settings = ("Versioning", "ObjectLockConfiguration", "Policy")
     deleting = ["s3:DeleteObject", "s3:DeleteObjectVersion", "s3:BypassGovernanceRetention"]
+    everybody = {"Effect": "Deny", "Principal": "*", "Resource": objects}
+    unconditional = {"Null": {"s3:if-none-match": "true"}}
     return {
         "writer": _policy(
-            _allow(objects, "PutObject", "PutObjectRetention", "PutObjectLegalHold"),
-            versions,
-            listing,
-            asking,
+            _allow(objects, "PutObject", "PutObjectRetention", *holding), reading, listing, asking
         ),
-        "reader": _policy(
-            versions, _allow(objects, "GetObjectRetention", "GetObjectLegalHold"), listing, asking
-        ),
+        "reader": _policy(reading, listing, asking),
         "admin": _policy(
-            _allow(
-                whole,
-                "CreateBucket",
-                "ListBucket",
-                "ListBucketVersions",
-                "GetBucketVersioning",
-                "PutBucketVersioning",
-                "GetBucketObjectLockConfiguration",
-                "PutBucketObjectLockConfiguration",
-                "GetBucketPolicy",
-                "PutBucketPolicy",
-            ),
-            _allow(
-                objects,
-                "GetObjectRetention",
-                "PutObjectRetention",
-                "GetObjectLegalHold",
-                "PutObjectLegalHold",
-            ),
+            _allow(whole, "CreateBucket", "ListBucket", "ListBucketVersions"),
+            _allow(whole, *(f"{verb}Bucket{name}" for name in settings for verb in ("Get", "Put"))),
+            _allow(objects, "GetObjectVersion", *locks),
         ),
         "bucket": _policy(
-            {"Effect": "Deny", "Principal": "*", "Action": deleting, "Resource": objects},
-            {
-                "Effect": "Deny",
-                "Principal": "*",
-                "Action": "s3:PutObject",
-                "Resource": objects,
-                "Condition": {"Null": {"s3:if-none-match": "true"}},
-            },
+            {**everybody, "Action": deleting},
+            {**everybody, "Action": "s3:PutObject", "Condition": unconditional},
         ),
     }
 

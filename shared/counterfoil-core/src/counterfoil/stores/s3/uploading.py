@@ -17,6 +17,7 @@ from typing import Any, Final
 
 from counterfoil.bells import Waiter
 from counterfoil.errors import CounterfoilError, StoreError
+from counterfoil.stores.s3.beside import Beside, beside
 from counterfoil.stores.s3.bucket import Bucket
 from counterfoil.stores.s3.sending import ALONE, Sender, taken_error
 from counterfoil.stores.s3.spool import SpoolStore
@@ -65,12 +66,17 @@ class Uploader:
         """Seconds after its first entry at which a segment is sealed."""
         return self.bucket.options.upload_after
 
+    def written(self) -> Beside:
+        """The bucket with the spool beside it."""
+        return beside(self.bucket)
+
     def start(self) -> None:
         """A writer begins."""
         with self._life:
             self._writers += 1
             if self._thread is None:
                 self._dead_at = time.monotonic() + DEAD_FIRST
+                self._failing_since, self._pause, self._retry_at = None, 0.0, 0.0  # that was another time
                 self._thread = threading.Thread(target=self._run, name="counterfoil-upload", daemon=True)
                 try:
                     self._thread.start()
@@ -79,9 +85,9 @@ class Uploader:
                 ):  # at the end of an interpreter none can be started: it stays in the spool
                     self._thread = None
 
-    def ready(self, log: str) -> bool:
+    def ready(self, log: str) -> bool | None:
         """Whether all of a log is in the bucket, and nothing else behind it."""
-        return self._ask(_READY, log, -1) is True
+        return False if self.spool.taken(log) is not None else self._ask(_READY, log, -1)
 
     def claim(self, log: str, number: int) -> bool | None:
         """Put a segment into the bucket before anything builds on it."""
@@ -102,7 +108,8 @@ class Uploader:
     def wait(self, log: str, number: int, timeout: float | None = None) -> bool:
         """Wait until a sealed segment is in the bucket; without ``timeout`` as long as the settings let closing wait.
 
-        While the bucket fails, that time runs from its first failure on: nobody waits for it twice.
+        While the bucket fails, that time runs from its first failure on: nobody waits for it twice. Nobody waits for
+        what only a person can mend.
         """
         patience = self.bucket.options.close_wait if timeout is None else timeout
         began = time.monotonic()
@@ -113,7 +120,8 @@ class Uploader:
             left = since + patience - time.monotonic()
             if done.wait(max(0.0, min(LOOK, left))):
                 return done.ok
-            if left <= 0 or self._thread is None:
+            hopeless = self._error is not None and not getattr(self._error, "again", False)
+            if left <= 0 or self._thread is None or (timeout is None and hopeless):
                 return False
 
     def finish(self, log: str, number: int) -> None:
@@ -135,7 +143,10 @@ class Uploader:
             return None
         done = Waiter()
         self._queue.put((what, log, number, done))
-        if not done.wait(ASK) or done.upto < 0:
+        if not done.wait(ASK):
+            self._failing_since = time.monotonic()  # the next one that asks does not wait as long again
+            return None
+        if done.upto < 0:
             return None
         return done.ok
 
@@ -308,7 +319,7 @@ def spool_for(bucket: Bucket) -> SpoolStore:
 
 def _unexpected(exc: Exception, where: str) -> StoreError:
     return StoreError(
-        f"the upload failed: {type(exc).__name__}", code="CF-S3-021", where=where, hint="report this"
+        f"the upload failed: {type(exc).__name__}", code="CF-S3-041", where=where, hint="report this"
     )
 
 
