@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from recording import record
+from recording import one_run
 
 import counterfoil
 from counterfoil import appending
@@ -36,7 +36,12 @@ def test_workers_fetch_the_segments_of_a_bucket(
     monkeypatch.setattr(appending, "SEGMENT_SIZE", 6000)
     folder: Path = s3_place.folder / "evidence"
     for _ in range(2):
-        record(folder, runs=8)
+        recorder = counterfoil.Recorder(folder)
+        for number in range(4):
+            one_run(recorder, number=number)
+            recorder.open().checkpoint()
+            assert recorder.flush()
+        recorder.close()
     if broken:
         victim = sorted(folder.rglob("*.seg"))[2]
         data = bytearray(victim.read_bytes())

@@ -9,24 +9,19 @@ from it, or says that the segment has to be read in order. Either way the outcom
 
 from __future__ import annotations
 
-import base64
-import contextlib
-import hashlib
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import orjson
 
-from counterfoil._ed25519 import PublicKey
 from counterfoil.before import Before, NotAlone
-from counterfoil.dsse import PAYLOAD_TYPE, Check, pae
-from counterfoil.entries import OWN, BlobSeen, Entry, Event
-from counterfoil.errors import CounterfoilError
+from counterfoil.entries import OWN, BlobSeen, CheckpointSeen, Entry, Event
 from counterfoil.findings import MOST, Verdict
 from counterfoil.log import LogScan, State, Step
 from counterfoil.moulds import Known
 from counterfoil.opening import Opened, opened
+from counterfoil.proving import Proven, Signatory
 from counterfoil.record_checks import RecordCheck, Ties
 from counterfoil.stored import Stored
 from counterfoil.stores import FolderStore, open_elsewhere
@@ -36,7 +31,7 @@ if TYPE_CHECKING:
         LogCheck,
     )  # processes that check parts start faster without the models it needs
 
-__all__ = ["Part", "Proven", "Task", "check_part", "judge_part", "keys_in"]
+__all__ = ["Part", "Task", "check_part", "judge_part", "keys_in"]
 
 _LOOK: Final = 1 << 20
 """Bytes of a session's first segment that are looked through for the keys of actors."""
@@ -154,7 +149,7 @@ def _check(task: Task, told: Callable[[int], None] | None) -> Part | None:
             items.append((len(rows), len(known), Said(code, at, message, "broken", True, digest)))
 
     check = RecordCheck(stored, say, ask, before=before, known=_OWN.known)
-    signatures = _Signatures(task.keys)
+    signatures = Signatory(task.keys)
 
     def sealed(body: bytes) -> bool:
         envelope = opened(body)
@@ -169,6 +164,8 @@ def _check(task: Task, told: Callable[[int], None] | None) -> Part | None:
         if isinstance(event, BlobSeen):
             stored.blob(event)
         elif not isinstance(event, Entry):
+            if isinstance(event, CheckpointSeen):
+                signatures.note(event.note)
             items.append((len(rows), len(known), event))
         elif event.op not in OWN and "payload" not in event.body:
             check.check(event)
@@ -176,6 +173,8 @@ def _check(task: Task, told: Callable[[int], None] | None) -> Part | None:
             if event.op in OWN:
                 if event.body["content"].get("phase") in ("start", "end"):
                     raise NotAlone  # it is judged later than the calls it would be one of
+                if event.op == "session":
+                    signatures.session(event.body["context"].get("spki"))
             else:
                 signatures.verify(event.body)
                 event = event._replace(
@@ -199,107 +198,21 @@ def _check(task: Task, told: Callable[[int], None] | None) -> Part | None:
     )
 
 
-# -- signatures -------------------------------------------------------------------------------------------------------
-
-
-class _Signatures:
-    """Verifies what is signed by a key that is at hand, and learns the keys that bindings name on the way."""
-
-    def __init__(self, known: dict[str, bytes]) -> None:
-        self.valid: set[bytes] = set()
-        self.learned: dict[str, bytes] = {}
-        self._known = known
-        self._keys: dict[str, PublicKey | None] = {}
-
-    def verify(self, body: dict[str, Any]) -> None:
-        """Mark the valid signatures of an envelope; whatever is wrong with it is found where it is judged."""
-        try:
-            payload = base64.b64decode(body["payload"], validate=True)
-            message = pae(PAYLOAD_TYPE, payload)
-            for one in body["signatures"][:4]:
-                key, sig = self._key(one["keyid"]), base64.b64decode(one["sig"], validate=True)
-                if key is not None and key.verify(sig, message):
-                    self.valid.add(_mark(key, sig, message))
-            if b'"urn:counterfoil:binding:' in payload:
-                self.learned.update(_bound(payload))
-        except (ValueError, TypeError, KeyError, AttributeError):
-            return
-
-    def signer(self, envelope: Opened) -> bytes:
-        """The key (32 bytes) that signed an envelope, if it is at hand and did."""
-        key = self._key(envelope.keyid.decode())
-        signed = key is not None and key.verify(envelope.sig, pae(PAYLOAD_TYPE, envelope.payload))
-        return key.raw if key is not None and signed else b""
-
-    def _key(self, keyid: str) -> PublicKey | None:
-        if keyid not in self._keys:
-            raw = self._known.get(keyid) or self.learned.get(keyid)
-            if raw is None:
-                return None
-            try:
-                self._keys[keyid] = PublicKey(raw)
-            except CounterfoilError:
-                self._keys[keyid] = None
-        return self._keys[keyid]
-
-
-def _bound(payload: bytes) -> Iterator[tuple[str, bytes]]:
-    predicate = orjson.loads(payload)["predicate"]
-    spki = base64.b64decode(predicate["spki"], validate=True)
-    if len(spki) == 44:
-        yield predicate["key"], spki[-32:]
-
-
-def _mark(key: PublicKey, sig: bytes, message: bytes) -> bytes:
-    # Key and signature have one length each, so what is joined can be taken apart in one way only.
-    return hashlib.sha256(key.raw + sig + message).digest()
-
-
-class Proven:
-    """Signatures that were found valid elsewhere; ``check`` stands in for verifying them again."""
-
-    __slots__ = ("_otherwise", "_valid", "signer")
-
-    def __init__(self, otherwise: Check | None) -> None:
-        self.signer = b""
-        """The key that made the one signature of the envelope that is judged just now."""
-        self._valid: set[bytes] = set()
-        self._otherwise = otherwise
-
-    def take(self, valid: set[bytes]) -> None:
-        """Go by these from now on."""
-        self._valid = valid
-
-    def check(self, key: PublicKey, sig: bytes, message: bytes) -> bool:
-        """Whether a signature over a message is a key's."""
-        if key.raw == self.signer:
-            return True
-        if len(sig) == 64 and _mark(key, sig, message) in self._valid:
-            return True
-        return key.verify(sig, message) if self._otherwise is None else self._otherwise(key, sig, message)
-
-
 def keys_in(store: FolderStore, log: str, step: Step) -> dict[str, bytes]:
     """Public keys that a segment names near its beginning: the identity's and those of actors.
 
     Only to spare others the wait for them: that they are bound is judged where it counts.
     """
-    found = _Signatures({})
-    out: dict[str, bytes] = {}
+    found = Signatory({})
     for event in LogScan(store, log).read(step):
         if isinstance(event, Entry):
             if event.op == "statement":
                 found.verify(event.body)
             elif event.op == "session":
-                spki = event.body["context"].get("spki")
-                with contextlib.suppress(
-                    TypeError, ValueError
-                ):  # what is wrong with it is found where it is judged
-                    raw = base64.b64decode(spki, validate=True)
-                    out[hashlib.sha256(raw).hexdigest()] = raw[-32:]
+                found.session(event.body["context"].get("spki"))
             if event.offset > _LOOK:
                 break
-    return {**out, **found.learned}
+    return found.learned
 
 
 # -- going on from a part ---------------------------------------------------------------------------------------------

@@ -25,7 +25,8 @@ from counterfoil.errors import CounterfoilError, KeyringError, StoreError
 from counterfoil.evidence_checks import Outcome
 from counterfoil.findings import EXIT_CODES, Finding, Findings, Verdict, Verification
 from counterfoil.log import Entry, LogScan, Problem
-from counterfoil.parts import Proven, judge_part
+from counterfoil.parts import judge_part
+from counterfoil.proving import Proven
 from counterfoil.reader import read
 from counterfoil.sidebyside import Elsewhere, SideBySide, enough
 from counterfoil.signatures import Signatures
@@ -263,6 +264,7 @@ def _judged(
         with SideBySide(store, names, engine=engine, told=store.on_read, done=done) as ahead:
             for name in names:
                 check = LogCheck(store, name, judging.ring, heads, own=own, shared=shared)
+                check.note_check = proven.note
                 for step, part in ahead.parts(name):
                     if part is not None and judge_part(check, part, proven):
                         done.taken += 1

@@ -152,10 +152,12 @@ def _none(failure: object) -> bytes:
 
 def _settings(dask: Any) -> dict[str, Any]:
     """Settings of a cluster that is begun here: its workers record nothing, whatever this process does, and are not
-    sampled a hundred times a second.
+    sampled a hundred times a second. Nor do they give every freed page back at once, which costs a third of the time.
     """
-    before = dask.config.get("distributed.nanny.pre-spawn-environ", {})
+    before = dict(dask.config.get("distributed.nanny.pre-spawn-environ", {}))
+    before.pop("MALLOC_TRIM_THRESHOLD_", None)
     return {
         "distributed.nanny.pre-spawn-environ": {**before, "COUNTERFOIL": "off"},
+        "distributed.admin.tick.interval": "500ms",
         "distributed.worker.profile.enabled": False,
     }
