@@ -152,10 +152,9 @@ def _none(failure: object) -> bytes:
 
 def _settings(dask: Any) -> dict[str, Any]:
     """Settings of a cluster that is begun here: its workers record nothing, whatever this process does, and are not
-    sampled a hundred times a second. Nor do they give every freed page back at once, which costs a third of the time.
+    sampled a hundred times a second.
     """
-    before = dict(dask.config.get("distributed.nanny.pre-spawn-environ", {}))
-    before.pop("MALLOC_TRIM_THRESHOLD_", None)
+    before = dask.config.get("distributed.nanny.pre-spawn-environ", {})
     return {
         "distributed.nanny.pre-spawn-environ": {**before, "COUNTERFOIL": "off"},
         "distributed.admin.tick.interval": "500ms",
