@@ -138,7 +138,7 @@ class LogCheck:
         self.counts["blobs"] = len(self.stored)
         self.stored.clear()
 
-    def ask(self, code: str, at: str, message: str, digest: object) -> None:
+    def ask(self, code: str, at: str, message: str, digest: Any) -> None:
         """Say that a digest is no statement's (011), or no record's or statement's, before; or that digest and root are
         no manifest's (056)."""
         least = STATEMENT if code == "CF-VERIFY-011" else RECORD
