@@ -70,6 +70,19 @@ with counterfoil.open("sender-evidence", actor="sender") as log:
     print(log.fingerprint)
 """
 
+SEAL_AND_DIE = """
+import os, sys, counterfoil
+from pathlib import Path
+
+log = counterfoil.open(sys.argv[1], actor="sender")
+log.recorder.end(log.recorder.start("invoke_workflow", "before", actor=("sender",)))
+log.recorder.open().checkpoint()
+log.flush()
+Path("handoff").write_bytes(counterfoil.seal(log, "task", to="receiver").to_bytes())
+print(log.fingerprint, flush=True)
+os._exit(0)
+"""
+
 ACCEPT = """
 import sys, counterfoil
 from pathlib import Path
@@ -116,6 +129,21 @@ def test_what_was_accepted_once_stays_so_by_the_bucket_alone(place: Place) -> No
     shutil.rmtree(place.home / "spool")
     assert place.python(ACCEPT, place.uri, sender).strip() == "CF-HANDOFF-018"
     assert place.verify()["verdict"] == "intact"
+
+
+def test_services_of_two_machines_share_a_bucket(place: Place) -> None:
+    """What the sender says of its own log is not in the bucket yet: that is no reason to refuse."""
+    sender = place.root / "sender-home"
+    first = place.writer("first", home=sender)
+    assert first.record(1) == "flushed"
+    assert first.close() == 0
+    told = place.python(SEAL_AND_DIE, place.uri, home=sender, COUNTERFOIL_S3_UPLOAD_AFTER="3600").strip()
+    assert place.waiting(home=sender) > 0
+    assert place.python(ACCEPT, place.uri, told).strip() == "accepted"
+    assert place.command("push", home=sender).returncode == 0
+    result = place.verify()
+    assert result["verdict"] == "incomplete"
+    assert {finding["code"] for finding in result["findings"]} <= {"CF-VERIFY-024", "CF-VERIFY-027"}
 
 
 def test_nothing_is_accepted_that_the_bucket_may_know_of(place: Place, faulty: Faulty) -> None:
