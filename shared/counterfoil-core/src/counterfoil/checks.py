@@ -140,8 +140,12 @@ class LogCheck:
 
     def ask(self, code: str, at: str, message: str, digest: object) -> None:
         """Say that a digest is no statement's (011), or no record's or statement's, before."""
-        least = STATEMENT if code == "CF-VERIFY-011" else RECORD
-        if type(digest) is not str or not self.stored.knows(digest, least=least):
+        if code == "CF-VERIFY-056":  # of weights: digest and root of a manifest, or None
+            known = isinstance(digest, tuple) and self.stored.weights.get(digest[0]) == digest[1]
+        else:
+            least = STATEMENT if code == "CF-VERIFY-011" else RECORD
+            known = type(digest) is str and self.stored.knows(digest, least=least)
+        if not known:
             self.say(code, at, message)
 
     # -- entries ------------------------------------------------------------------------------------------------------
@@ -205,6 +209,7 @@ class LogCheck:
                 hint = "find out who put it there, unless this evidence is theirs"
                 self.notes.add(Finding("CF-VERIFY-061", self.name, message, hint, "intact"))
         self.statements.new_session()
+        self.records.streams.open.clear()
         self._left_open(at)
         self._left_unclosed(at)
         self._promised = context.get("closes") is True

@@ -174,6 +174,8 @@ def _check(task: Task, told: Callable[[int], None] | None) -> Part | None:
                     body={}
                 )  # read again where it is judged: that is faster than sending it
             items.append((len(rows), len(known), event))
+    if check.streams.open:
+        raise NotAlone  # a stream goes on in the next segment
     return Part(
         start,
         scan.state(),
