@@ -49,6 +49,7 @@ class LogCheck:
         self.findings = Findings()
         self.notes = Findings()
         self.scan = LogScan(store, name)
+        self.note_check: notes.Check | None = None
         shared = shared or Shared(Heads())
         self.stored = Stored(store, name, known=shared.known)
         self.records = RecordCheck(self.stored, self.say, self.ask, known=shared.known)
@@ -130,10 +131,8 @@ class LogCheck:
             if not told:
                 self._left_unclosed(self.name)
         self._remembered()
-        self.counts["records"] = self.records.count
-        self.counts["statements"] = self.statements.count
-        self.counts["open"] = len(self.records.open)
-        self.counts["runs"] = self.records.runs
+        self.counts["records"], self.counts["statements"] = self.records.count, self.statements.count
+        self.counts["open"], self.counts["runs"] = len(self.records.open), self.records.runs
         self.counts["handoffs"] = self.statements.handoffs
         self.counts["blobs"] = len(self.stored)
         self.stored.clear()
@@ -233,7 +232,7 @@ class LogCheck:
             self.say("CF-VERIFY-030", at, "a checkpoint before the session that names its key")
             return
         try:
-            checkpoint = notes.parse_own_checkpoint(seen.note, self._vkey)
+            checkpoint = notes.parse_own_checkpoint(seen.note, self._vkey, check=self.note_check)
         except CounterfoilError as exc:
             self.say(exc.code, at, exc.message)
             return
