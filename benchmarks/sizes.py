@@ -26,7 +26,9 @@ import _session
 import zstandard
 
 
-def measure(calls: int, folder: Path, *, seeds: Sequence[int] = (1,), compressed: bool = True) -> dict[str, Any]:
+def measure(
+    calls: int, folder: Path, *, seeds: Sequence[int] = (1,), compressed: bool = True
+) -> dict[str, Any]:
     """Record a session of each seed into ``folder`` in one process, and tell the sizes of them all."""
     from counterfoil_langchain import Handler
 

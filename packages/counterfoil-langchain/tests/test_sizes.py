@@ -28,7 +28,9 @@ def test_runs_of_25_calls_are_a_36th_of_a_naive_log(sizes: ModuleType, evidence:
     assert told.verdict == "intact"
     # Nothing was left out to get there: each model call and each tool is in it, start and end.
     calls = list(counterfoil.read(evidence).calls())
-    assert sorted(call.op for call in calls) == ["chat"] * 75 + ["execute_tool"] * 75 + ["invoke_workflow"] * 3
+    assert (
+        sorted(call.op for call in calls) == ["chat"] * 75 + ["execute_tool"] * 75 + ["invoke_workflow"] * 3
+    )
     assert all(call.start and call.end for call in calls)
 
 

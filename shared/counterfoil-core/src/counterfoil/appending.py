@@ -19,7 +19,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from counterfoil import _locks, canonical, digest, keys, log, notes, records, segments, tree
-from counterfoil.choosing import choose
+from counterfoil.choosing import Only, choose
 from counterfoil.errors import CounterfoilError, LogError
 from counterfoil.packing import BLOB, ENTRY, Beside, Group, Item, Packer, put_out
 from counterfoil.stores import FolderStore
@@ -46,7 +46,13 @@ class Appender(Packer):
     """One log opened for appending; raises StoreError or LogError when none can be opened."""
 
     def __init__(
-        self, store: FolderStore, identity: keys.SigningKey, *, opening: Opening, sealed: Sealed | None
+        self,
+        store: FolderStore,
+        identity: keys.SigningKey,
+        *,
+        opening: Opening,
+        sealed: Sealed | None,
+        only: Only | None = None,
     ) -> None:
         self.store = store
         self.identity = identity
@@ -74,7 +80,7 @@ class Appender(Packer):
         self._replaced = [] if store.exists() else self._remembered_here()
         store.prepare()
         keys.sweep_heads()
-        chosen = choose(store, identity)
+        chosen = choose(store, identity, only=only)
         self.log, self.origin, self._locks, self._others = (
             chosen.name,
             chosen.origin,

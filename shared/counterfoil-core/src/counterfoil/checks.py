@@ -64,6 +64,7 @@ class LogCheck:
         self._torn: Problem | None = None
         self._unended: set[str] = set()
         self._promised = False
+        self._last_word = -1
         self._stopped = False
 
     @property
@@ -75,6 +76,11 @@ class LogCheck:
     def origin(self) -> str:
         """Origin by the log's first session, empty before ``run``."""
         return self.statements.origin
+
+    @property
+    def is_apart(self) -> bool:
+        """Whether its identity ended it, to keep it apart from the logs it cites, under a checkpoint."""
+        return 0 <= self._last_word < max(self.checkpoints, default=0)
 
     @property
     def vkey(self) -> str:
@@ -155,6 +161,8 @@ class LogCheck:
                 self._session(context, at)
             elif entry.op == "closed":
                 self._promised = False
+            elif entry.op == "archived":
+                self._last_word = entry.index
             elif entry.op == "recovered":
                 self._promised = False  # this says it
                 self.say(
@@ -204,7 +212,7 @@ class LogCheck:
         self.statements.new_session()
         self._left_open(at)
         self._left_unclosed(at)
-        self._promised = context.get("closes") is True
+        self._promised, self._last_word = context.get("closes") is True, -1
         replaced = context.get("replaced")
         for one in replaced if type(replaced) is list else []:
             if type(one) is dict:

@@ -8,6 +8,7 @@ from hashlib import sha256
 from typing import Any, Final
 
 from counterfoil import keys, statements
+from counterfoil.archived import Archived, archived_by
 from counterfoil.digest import Reference
 from counterfoil.dsse import PAYLOAD_TYPE, Envelope, pae
 from counterfoil.errors import CounterfoilError
@@ -60,6 +61,7 @@ class StatementCheck:
         self._lists = ParentLists(stored, self._lineage)
         self._payloads: dict[str, tuple[Reference, bool]] = {}
         self._begun = False
+        self.archived: list[Archived] = []
         self._moulds = shared.known.of(mould_of)
 
     @property
@@ -135,6 +137,8 @@ class StatementCheck:
         self._stored.add(statement.digest, _kind(predicate))
         if isinstance(predicate, statements.Binding):
             self._binding(predicate, signers, at)
+        elif isinstance(predicate, statements.Archive):
+            self._archive(predicate, signers, at)
         elif predicate.sender.key not in signers:
             self._say("CF-VERIFY-041", at, "a statement names another key than the one that signed it")
         elif isinstance(predicate, statements.Handoff):
@@ -150,7 +154,7 @@ class StatementCheck:
 
     def _trusted(self, predicate: statements.Predicate, signers: list[str], at: str) -> None:
         """Authority, taint, heads and the policy, for a statement that names one of the keys that signed it."""
-        if not isinstance(predicate, statements.Binding):
+        if not isinstance(predicate, statements.Binding | statements.Archive):
             if predicate.sender.key not in signers:
                 return
             if predicate.own is not None or predicate.seen:
@@ -194,7 +198,7 @@ class StatementCheck:
         if (
             exc.code == "CF-DSSE-010"
             and theirs
-            and not isinstance(predicate, statements.Binding)
+            and not isinstance(predicate, statements.Binding | statements.Archive)
             and predicate.sender.key in {one.keyid for one in envelope.signatures}
         ):
             handoff = isinstance(predicate, statements.Handoff)
@@ -224,6 +228,20 @@ class StatementCheck:
             self._say("CF-VERIFY-043", at, "a binding's key and digest differ")
         else:
             self._bound[public.keyid] = (binding.actor, public)
+
+    def _archive(self, archive: statements.Archive, signers: list[str], at: str) -> None:
+        if self.is_blind:
+            return
+        keyid = "" if self.identity is None else self.identity.keyid
+        found = archived_by(archive, signers, identity=keyid, origin=self.origin, stored=self._stored)
+        if found is None:
+            self._say(
+                "CF-VERIFY-070",
+                at,
+                "an archive statement is not the identity's own, or its list does not fit",
+            )
+        else:
+            self.archived.append(found)
 
     def _handoff(self, digest: str, handoff: statements.Handoff, at: str) -> None:
         payload = Reference(handoff.content.payload, handoff.payload.size, handoff.payload.media)

@@ -19,6 +19,7 @@ from counterfoil.digest import sha256_hex
 from counterfoil.errors import CanonicalError, CounterfoilError, StatementError
 from counterfoil.predicates import (
     PARENTS_INLINE,
+    Archive,
     Authority,
     Binding,
     Handoff,
@@ -35,10 +36,12 @@ from counterfoil.predicates import (
 )
 
 __all__ = [
+    "ARCHIVE",
     "BINDING",
     "HANDOFF",
     "PARENTS_INLINE",
     "RECEIPT",
+    "Archive",
     "Authority",
     "Binding",
     "Handoff",
@@ -66,6 +69,7 @@ TYPE: Final = "https://in-toto.io/Statement/v1"
 HANDOFF: Final = "urn:counterfoil:handoff:v1"
 RECEIPT: Final = "urn:counterfoil:receipt:v1"
 BINDING: Final = "urn:counterfoil:binding:v1"
+ARCHIVE: Final = "urn:counterfoil:archive:v1"
 
 MAX_STATEMENT: Final = 8 * 1024
 MAX_DEPTH: Final = 16
@@ -76,6 +80,7 @@ _PREDICATES: Final[dict[str, tuple[type[Strict], type[Strict]]]] = {
     HANDOFF: (Handoff, PayloadSubject),
     RECEIPT: (Receipt, HandoffSubject),
     BINDING: (Binding, NamedSubject),
+    ARCHIVE: (Archive, NamedSubject),
 }
 
 
@@ -86,7 +91,7 @@ _VALIDATORS: Final[dict[str, tuple[Any, Any]]] = {
 """What ``model_validate`` calls, without its wrapper."""
 
 
-Predicate: TypeAlias = Handoff | Receipt | Binding
+Predicate: TypeAlias = Handoff | Receipt | Binding | Archive
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,6 +213,8 @@ def _same_subject(statement: Statement) -> bool:
         return isinstance(predicate, Handoff) and subject.digest.counterfoil_v1 == predicate.content.payload
     if isinstance(predicate, Receipt):
         return subject.digest.sha256 == predicate.handoff
+    if isinstance(predicate, Archive):
+        return subject.digest.sha256 == predicate.manifest.sha256 and subject.name == predicate.log.origin
     return (
         isinstance(predicate, Binding)
         and subject.digest.sha256 == predicate.key

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from counterfoil import evidence_checks, keys, trust
+from counterfoil.archived import Archived, largest
 from counterfoil.bundles.store import BundleStore
 from counterfoil.bundles.verifying import verify_bundle
 from counterfoil.checks import LogCheck
@@ -26,6 +27,7 @@ from counterfoil.reader import read
 from counterfoil.sidebyside import SideBySide, enough
 from counterfoil.signatures import Signatures
 from counterfoil.stores import FolderStore
+from counterfoil.stores.joined import JoinedStore
 from counterfoil.tlog.continuing import Continuation, continues, parse_checkpoint
 from counterfoil.trust import Policy
 from counterfoil.trust_checks import Heads, Shared
@@ -44,6 +46,7 @@ def verify(
     policy: str | os.PathLike[str] | bytes | Policy | None = None,
     run: str | None = None,
     checkpoints: Sequence[bytes | str] = (),
+    archives: Sequence[str | os.PathLike[str] | FolderStore] = (),
     full: bool = False,
     jobs: int | None = None,
 ) -> Verification:
@@ -53,8 +56,9 @@ def verify(
     place of the pinned ones, TrustError (CF-TRUST-001 to 003) when it is none; ``run`` judges only the logs that hold
     that run or cannot be read to their end (a bundle is judged as a whole); ``checkpoints`` are notes kept elsewhere
     which the evidence must continue: each becomes a finding or a member of ``continues``, NoteError when one is no
-    checkpoint; ``full`` computes signatures again that were found valid before; ``jobs`` processes read segments
-    side by side (default: as many as there are cores, where there is much to read).
+    checkpoint; ``archives`` are places that logs of this evidence went to, judged with it as one: each archived log
+    must be in one of them as it was; ``full`` computes signatures again that were found valid before; ``jobs``
+    processes read segments side by side (default: as many as there are cores, where there is much to read).
     """
     for note in checkpoints:
         parse_checkpoint(note)
@@ -68,7 +72,10 @@ def verify(
             out = Verification(list(judging.doubts))
             verify_bundle(reader.store.root, judging.ring, out, shared=judging.begin(), kept=checkpoints)
             return out
-        return settled(reader.store, judging, run, checkpoints).result
+        store = reader.store
+        if archives:
+            store = JoinedStore(store, [read(one).store for one in archives])
+        return settled(store, judging, run, checkpoints).result
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,8 +160,6 @@ def examine(
         wanted = {parse_checkpoint(note)[1].origin.rpartition("/")[2] for note in kept}
         names = [name for name in names if name in wanted or _in_scope(store, name, heads, run)]
     for check in _judged(store, names, judging, heads, own, shared):
-        found.extend(check.findings)
-        notes.extend(check.notes)
         checks[check.name] = check
         outcomes[check.name] = Outcome(
             check.name,
@@ -162,15 +167,29 @@ def examine(
             check.checkpoints,
             check.cites,
             check.statements.is_blind or check.scan.unread,
+            check.is_apart,
+            check.findings.has("broken"),
         )
+    archived = largest(one for check in checks.values() for one in check.statements.archived)
+    parts = _left_over(store, archived, outcomes, found) if run is None else []
+    for name, check in checks.items():
+        if name in parts:
+            del outcomes[name]  # what it says stands in the archive
+            continue
+        found.extend(check.findings)
+        notes.extend(check.notes)
         for key, count in check.counts.items():
             out.counts[key] += count
-    out.counts["logs"] = len(names)
+    out.counts["logs"] = len(outcomes)
     for one in outcomes.values():
-        found.extend(evidence_checks.cited(one, outcomes, partial=run is not None))
+        found.extend(evidence_checks.cited(one, outcomes, archived, partial=run is not None))
+    if run is None:
+        found.extend(evidence_checks.unlike(outcomes, archived))
+        found.extend(_interrupted(name) for name in parts)
+        notes.extend(evidence_checks.kept_elsewhere(archived, [one.origin for one in outcomes.values()]))
     found.extend(shared.heads.findings({one.origin: one.checkpoints for one in outcomes.values()}))
     found.extend(shared.acceptances.findings())
-    found.extend(evidence_checks.absent(store, heads, outcomes, partial=run is not None))
+    found.extend(evidence_checks.absent(store, heads, outcomes, archived, partial=run is not None))
     found.extend(evidence_checks.copied(store, heads, outcomes))
     for note in kept:
         went = continues(store, checks, note)
@@ -190,6 +209,25 @@ def examine(
         )
     out.findings, out.notes = found.whole(), notes.whole()
     return Examined(out, checks, {name: check.findings.whole() for name, check in checks.items()})
+
+
+def _left_over(
+    store: FolderStore, archived: dict[str, Archived], outcomes: dict[str, Outcome], found: Findings
+) -> list[str]:
+    """Archived logs of which only a part is still here; what is wrong in the archives is said."""
+    try:
+        if isinstance(store, JoinedStore):
+            found.extend(evidence_checks.in_archives(store.archives, archived))
+        here = {name: one.origin for name, one in outcomes.items()}
+        return evidence_checks.left_over(store, archived, here)
+    except StoreError as exc:
+        found.add(_finding(exc, "cannot-tell"))
+        return []
+
+
+def _interrupted(name: str) -> Finding:
+    message = "only a part of an archived log is left here: taking it away was interrupted"
+    return Finding("CF-VERIFY-071", name, message, "run counterfoil archive again", "incomplete")
 
 
 def _judged(

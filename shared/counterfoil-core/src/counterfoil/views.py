@@ -137,7 +137,7 @@ class Runs:
             run = context.get("run")
             return (run if isinstance(run, str) else None), entry.body["content"]
         statement = _statement(entry)
-        if statement is None or isinstance(statement.predicate, statements.Binding):
+        if statement is None or isinstance(statement.predicate, statements.Binding | statements.Archive):
             return None, None
         predicate = statement.predicate
         if predicate.run is None or not belongs(predicate, self._origins.get(entry.log, "")):

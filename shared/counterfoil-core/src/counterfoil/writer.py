@@ -19,7 +19,7 @@ from typing import Any, Final
 from counterfoil import appending, keys, records, segments
 from counterfoil.appending import BLOB, ENTRY, Appender, Opening, Sealed
 from counterfoil.bells import Bell, Waiter
-from counterfoil.choosing import unlock
+from counterfoil.choosing import Only, unlock
 from counterfoil.entries import MAX_ENTRY
 from counterfoil.errors import LogError
 from counterfoil.packing import Item, entries_in, size_of
@@ -51,13 +51,20 @@ MAX_BODY: Final = MAX_ENTRY - 512
 class Writer(Appender):
     """Appends to one log of one identity; safe to call from any thread.
 
-    ``opening`` makes the context of the ``session`` record. Raises StoreError or LogError when no log can be opened.
+    ``opening`` makes the context of the ``session`` record; ``only`` names the one log to go on with. Raises StoreError
+    or LogError when no log can be opened.
     """
 
     def __init__(
-        self, store: FolderStore, identity: keys.SigningKey, *, opening: Opening, sealed: Sealed | None = None
+        self,
+        store: FolderStore,
+        identity: keys.SigningKey,
+        *,
+        opening: Opening,
+        sealed: Sealed | None = None,
+        only: Only | None = None,
     ) -> None:
-        super().__init__(store, identity, opening=opening, sealed=sealed)
+        super().__init__(store, identity, opening=opening, sealed=sealed, only=only)
         self.lost = 0
         self.stated = Stated(store, self.log)
         self._queue: queue.SimpleQueue[Item] = queue.SimpleQueue()

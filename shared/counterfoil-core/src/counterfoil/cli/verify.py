@@ -18,6 +18,8 @@ from counterfoil.errors import ConfigError, NoteError
 from counterfoil.findings import EXIT_CODES, Finding, Verification
 from counterfoil.reader import read
 from counterfoil.settings import load as settings
+from counterfoil.statements import Archive
+from counterfoil.stores import FolderStore
 from counterfoil.tlog.continuing import parse_checkpoint
 
 __all__ = ["STYLES", "found_members", "print_findings", "summary", "verify"]
@@ -66,6 +68,17 @@ def verify(
             help="A checkpoint kept elsewhere, which the evidence must continue; may be given again.",
         ),
     ] = None,
+    archive: Annotated[
+        list[str] | None,
+        option(
+            "--archive",
+            metavar="PLACE",
+            help="An archive that logs of this evidence went to, judged with it; may be given again.",
+        ),
+    ] = None,
+    archived: Annotated[
+        bool, typer.Option("--archived", help="Judge it with the archives that its own statements name.")
+    ] = False,
     policy: Annotated[
         str | None,
         option("--policy", metavar="FILE", help="Judge by this trust policy (default: the setting)."),
@@ -97,6 +110,7 @@ def verify(
       counterfoil verify --run last
       counterfoil verify theirs/ --keyring theirs.json
       counterfoil verify theirs/ --checkpoint kept/checkpoint
+      counterfoil verify --archive /mnt/archive
       counterfoil verify run.bundle
       counterfoil verify --policy policy.json
 
@@ -110,12 +124,14 @@ def verify(
     try:
         kept = [_kept(path) for path in checkpoint or ()]
         found = settings()
+        places = [*(archive or ()), *(_named(store) if archived else ())]
         result = verification.verify(
             watched,
             keyring=keyring,
             policy=policy or found.policy,
             run=chosen,
             checkpoints=kept,
+            archives=places,
             full=full or not found.cache,
             jobs=jobs,
         )
@@ -141,6 +157,12 @@ def verify(
         )
     output.out(summary(result))
     return EXIT_CODES[result.verdict]
+
+
+def _named(store: FolderStore) -> list[str]:
+    """The places that archive statements in this evidence name; which of them count is told by verifying."""
+    said = (statement.predicate for _, statement in read(store).statements())
+    return sorted({one.place for one in said if isinstance(one, Archive)})
 
 
 def _kept(path: Path) -> bytes:
