@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from counterfoil import canonical, statements
-from counterfoil.digest import MEDIA_JSON, Reference
+from counterfoil.digest import MEDIA_TEXT, Reference
 from counterfoil.errors import CanonicalError, CounterfoilError, StatementError, StoreError
 
 if TYPE_CHECKING:
@@ -23,7 +23,6 @@ __all__ = ["Archived", "Manifest", "archived_by", "largest", "same_files"]
 
 _HEX64: Final = re.compile(r"[0-9a-f]{64}\Z")
 _ORIGIN: Final = re.compile(r"[0-9a-f]{64}/[0-9a-f]{16}\Z")
-_MEMBERS: Final = {"checkpoints", "runs", "segments"}
 _RUN_MAX: Final = 64
 
 
@@ -36,42 +35,46 @@ class Manifest:
     segments: tuple[tuple[str, int], ...]
 
     def to_bytes(self) -> bytes:
-        """The stored form: RFC 8785."""
-        return canonical.dumps(
-            {
-                "checkpoints": [
-                    {"root": root, "size": size} for size, root in sorted(self.checkpoints.items())
-                ],
-                "runs": list(self.runs),
-                "segments": [{"sha256": sha256, "size": size} for sha256, size in self.segments],
-            }
-        )
+        """The stored form: the RFC 8785 list of its checkpoints, segments and runs."""
+        listed: list[dict[str, Any]] = [
+            {"root": root, "size": size} for size, root in sorted(self.checkpoints.items())
+        ]
+        listed += [{"sha256": sha256, "size": size} for sha256, size in self.segments]
+        listed += [{"run": run} for run in self.runs]
+        return canonical.dumps(listed)
 
     @classmethod
     def parse(cls, data: bytes) -> Manifest:
         """Read the stored form; raises StatementError (CF-STMT-008) when it is none."""
         try:
-            value = canonical.loads_canonical(data)
+            listed = canonical.loads_canonical(data)
         except CanonicalError as exc:
             raise _malformed() from exc
-        if type(value) is not dict or value.keys() != _MEMBERS:
-            raise _malformed()
-        if any(type(listed) is not list for listed in value.values()) or not value["segments"]:
+        if type(listed) is not list:
             raise _malformed()
         checkpoints: dict[int, str] = {}
+        segments: list[tuple[str, int]] = []
+        runs: list[str] = []
         last = 0
-        for one in value["checkpoints"]:
-            if not _is(one, "root", least=last + 1):
+        for one in listed:
+            if not segments and _is(one, "root", least=last + 1):
+                last = one["size"]
+                checkpoints[last] = one["root"]
+            elif not runs and _is(one, "sha256", least=0):
+                segments.append((one["sha256"], one["size"]))
+            elif segments and _is_run(one, "" if not runs else runs[-1]):
+                runs.append(one["run"])
+            else:
                 raise _malformed()
-            last = one["size"]
-            checkpoints[last] = one["root"]
-        if not all(_is(one, "sha256", least=0) for one in value["segments"]):
+        if not checkpoints or not segments:
             raise _malformed()
-        runs = value["runs"]
-        if any(type(run) is not str or len(run) > _RUN_MAX for run in runs) or runs != sorted(set(runs)):
-            raise _malformed()
-        segments = tuple((one["sha256"], one["size"]) for one in value["segments"])
-        return cls(checkpoints, tuple(runs), segments)
+        return cls(checkpoints, tuple(runs), tuple(segments))
+
+
+def _is_run(one: Any, before: str) -> bool:
+    if type(one) is not dict or one.keys() != {"run"} or type(one["run"]) is not str:
+        return False
+    return before < one["run"] and len(one["run"]) <= _RUN_MAX
 
 
 def _is(one: Any, name: str, *, least: int) -> bool:
@@ -123,7 +126,7 @@ def archived_by(
         return None
     if of.partition("/")[0] != identity:
         return None
-    reference = Reference(said.manifest.sha256, said.manifest.size, MEDIA_JSON)
+    reference = Reference(said.manifest.sha256, said.manifest.size, MEDIA_TEXT)
     if not stored.there(reference):
         return None
     try:
@@ -133,7 +136,7 @@ def archived_by(
     except CounterfoilError:
         return None
     found = Archived(said, manifest)
-    is_last = max(manifest.checkpoints, default=0) == said.log.size
+    is_last = max(manifest.checkpoints) == said.log.size
     return found if is_last and found.had(said.log.size, said.log.root) else None
 
 

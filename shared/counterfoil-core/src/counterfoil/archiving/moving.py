@@ -14,12 +14,13 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Final
 
 from counterfoil import choosing, keys, records, statements
 from counterfoil._folders import sync_folder
-from counterfoil.archived import Archived, Manifest
+from counterfoil.archived import Archived, Manifest, largest
 from counterfoil.archiving.ending import end_log, opening
-from counterfoil.archiving.facts import facts_of
+from counterfoil.archiving.facts import Facts, facts_of
 from counterfoil.archiving.places import Place, open_place, pieces_of
 from counterfoil.archiving.surveying import LogState, Survey, survey
 from counterfoil.checks import LogCheck
@@ -33,6 +34,9 @@ from counterfoil.stores.folder import store_error
 from counterfoil.writer import Writer
 
 __all__ = ["Moved", "archive"]
+
+_TOGETHER: Final = 32
+"""Logs that are held, and stated, at the same time: each holds two locks."""
 
 
 @dataclass(slots=True)
@@ -88,8 +92,8 @@ def archive(
     if due:
         place.prepare()
     try:
-        for one in due:
-            mover.move(one, retain)
+        for at in range(0, len(due), _TOGETHER):
+            mover.move(due[at : at + _TOGETHER], retain)
     finally:
         mover.close()
     return out
@@ -138,24 +142,36 @@ class _Mover:
                     choosing.unlock(lock)
             self._out.finished.append(one)
 
-    # -- one log ------------------------------------------------------------------------------------------------------
+    # -- some logs ----------------------------------------------------------------------------------------------------
 
-    def move(self, one: LogState, retain: int | None) -> None:
-        """Archive one log that is due."""
-        self._told(f"{one.name}: ending it")
-        if not self._found.facts[one.name].ended:
-            end_log(self._store, self._identity, one.name)
-        locks = choosing.lock_log(self._store, one.name, one.origin)
-        if not locks:
-            self._out.skipped.append((one, "a writer has it"))
-            return
+    def move(self, some: list[LogState], retain: int | None) -> None:
+        """Archive logs that are due: all are copied and stated before the first is taken away."""
+        held: list[int] = []
         try:
-            self._move(one, retain)
+            signed = []
+            for one in some:
+                self._told(f"{one.name}: ending it")
+                if not self._found.facts[one.name].ended:
+                    end_log(self._store, self._identity, one.name)
+                locks = choosing.lock_log(self._store, one.name, one.origin)
+                held += locks
+                found = self._copy(one, retain) if locks else None
+                if found is not None:
+                    signed.append(found)
+                elif not locks:
+                    self._out.skipped.append((one, "a writer has it"))
+            if signed:
+                self._stated(signed)
+            for done in signed:
+                self._told(f"{done.name}: taking it away")
+                self._take_away(done, self._place)
+                self._out.archived.append(done)
         finally:
-            for lock in locks:
+            for lock in held:
                 choosing.unlock(lock)
 
-    def _move(self, one: LogState, retain: int | None) -> None:
+    def _copy(self, one: LogState, retain: int | None) -> Archived | None:
+        """Verify a log that is held, copy it, read the copy, and sign; None where it cannot be."""
         ring = keys.Keyring.load()
         check = LogCheck(self._store, one.name, ring, keys.remembered_heads(), own=ring.own)
         judged = Verification(check.run())
@@ -163,15 +179,14 @@ class _Mover:
         # What another home wrote meanwhile is looked at by the next call.
         if judged.verdict not in ("intact", "incomplete") or not facts.ended or not check.is_apart:
             self._out.skipped.append((one, "it changed meanwhile"))
-            return
+            return None
         numbers = self._store.segments(one.name)
         if numbers != list(range(len(numbers))) or check.scan.index != check.scan.covered:
             self._out.skipped.append((one, "it does not end in a checkpoint"))
-            return
+            return None
         self._told(f"{one.name}: copying {one.bytes} bytes")
         pieces = pieces_of(self._store, one.name)
-        now = time.time()
-        until = None if retain is None else int(now) + retain
+        until = None if retain is None else int(time.time()) + retain
         self._place.put(self._store, one.name, pieces, until=until)
         self._told(f"{one.name}: reading the copy")
         if self._place.wrong(one.name, pieces) or pieces_of(self._store, one.name) != pieces:
@@ -181,27 +196,23 @@ class _Mover:
                 where=one.name,
                 hint="nothing was removed: check the disk of the archive, then archive again",
             )
-        runs = tuple(sorted(facts.runs))
-        manifest = Manifest(dict(check.checkpoints), runs, tuple(pieces))
+        manifest = Manifest(dict(check.checkpoints), tuple(sorted(facts.runs)), tuple(pieces))
         self._told(f"{one.name}: signing")
-        signed = self._state(one, manifest, facts.first, facts.last, judged.verdict, until)
-        self._told(f"{one.name}: taking it away")
-        self._take_away(signed, self._place)
-        self._out.archived.append(signed)
+        return self._state(one, manifest, facts, judged.verdict, until)
 
     def _state(
-        self, one: LogState, manifest: Manifest, first: int, last: int, verdict: str, until: int | None
+        self, one: LogState, manifest: Manifest, facts: Facts, verdict: str, until: int | None
     ) -> Archived:
-        """Sign the statement, on disk and under a checkpoint when this returns."""
+        """Sign the statement, and give it to the log that stays."""
         writer = self._open()
         data = manifest.to_bytes()
         sha256 = sha256_hex(data)
         size = max(manifest.checkpoints)
         predicate = {
             "bytes": sum(size for _, size in manifest.segments),
-            "first": first // 1000,
+            "first": facts.first // 1000,
             "issued": records.now() // 1000,
-            "last": last // 1000,
+            "last": facts.last // 1000,
             "log": {"origin": one.origin, "root": manifest.checkpoints[size], "size": size},
             "manifest": {"sha256": sha256, "size": len(data)},
             "place": self._place.uri,
@@ -215,17 +226,33 @@ class _Mover:
         said = statements.parse(payload).predicate
         assert isinstance(said, statements.Archive)
         body = Envelope.sign(payload, self._identity).to_bytes()
-        before = (writer.last_checkpoint() or {}).get("size", 0)
-        taken = writer.blob(sha256, data) and writer.entry(body)
-        writer.checkpoint()
-        if not taken or not writer.flush() or (writer.last_checkpoint() or {}).get("size", 0) <= before:
-            raise ArchiveError(
-                f"the statement about a log could not be written: {writer.error or 'it was not taken'}",
-                code="CF-ARCHIVE-008",
-                where=one.name,
-                hint="the log is still here, and its copy stays: mend what is said, then archive again",
-            )
+        if not (writer.blob(sha256, data) and writer.entry(body)):
+            raise self._unsaid(one.name)
         return Archived(said, manifest)
+
+    def _stated(self, signed: list[Archived]) -> None:
+        """Put the statements on disk and under a checkpoint, and read there that they hold."""
+        writer = self._open()
+        writer.checkpoint()
+        if not writer.flush():
+            raise self._unsaid(signed[0].name)
+        check = LogCheck(self._store, writer.log, keys.Keyring.load(), {})
+        check.run()
+        told = largest(check.statements.archived)
+        bad = check.findings.has("broken") or check.findings.has("cannot-tell")
+        covered = check.scan.covered == check.scan.index
+        for one in signed:
+            if bad or not covered or one.origin not in told or told[one.origin].said != one.said:
+                raise self._unsaid(one.name)
+
+    def _unsaid(self, name: str) -> ArchiveError:
+        why = None if self._writer is None else self._writer.error
+        return ArchiveError(
+            f"the statement about a log could not be written: {why or 'it is not in its log'}",
+            code="CF-ARCHIVE-008",
+            where=name,
+            hint="the log is still here, and its copy stays: mend what is said, then archive again",
+        )
 
     def _open(self) -> Writer:
         """The log of the statements: the one of earlier calls, else a new one; no application writes into it."""
