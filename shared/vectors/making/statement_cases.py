@@ -47,6 +47,18 @@ BINDING: Final[dict[str, Any]] = {
     "origin": ORIGIN,
     "spki": b64(ACTOR.spki),
 }
+ARCHIVE: Final[dict[str, Any]] = {
+    "bytes": 4711,
+    "first": ISSUED - 2000,
+    "issued": ISSUED,
+    "last": ISSUED - 1000,
+    "log": {**HEAD, "origin": f"{IDENTITY.keyid}/{'b' * 16}"},
+    "manifest": {"sha256": "c" * 64, "size": 242},
+    "place": "/archive",
+    "runs": 1,
+    "verdict": "intact",
+}
+ARCHIVED: Final = {"digest": {"sha256": "c" * 64}, "name": f"{IDENTITY.keyid}/{'b' * 16}"}
 BOUND: Final = {"digest": {"sha256": ACTOR.keyid}, "name": "team/writer"}
 
 
@@ -107,6 +119,14 @@ def statements() -> list[dict[str, Any]]:
         ("a receipt", "receipt", RECEIVED, RECEIPT, False),
         ("a receipt with every member", "receipt", RECEIVED, refused, False),
         ("a binding", "binding", BOUND, BINDING, False),
+        ("an archive", "archive", ARCHIVED, ARCHIVE, False),
+        (
+            "an archive with every member",
+            "archive",
+            ARCHIVED,
+            {**ARCHIVE, "ext": {}, "retain": ISSUED},
+            False,
+        ),
     ]
     return [signed(*one) for one in listed]
 
@@ -239,11 +259,24 @@ def refused_statements() -> list[dict[str, Any]]:
             made({k: v for k, v in BINDING.items() if k != "origin"}, BOUND, "binding"),
             "CF-STMT-005",
         ),
+        *(
+            (f"an archive {what}", made({**ARCHIVE, **change}, ARCHIVED, "archive"), "CF-STMT-005")
+            for what, change in (
+                ("with a sender", {"sender": HANDOFF["sender"]}),
+                ("of a broken log", {"verdict": "broken"}),
+                ("nowhere", {"place": ""}),
+                ("of no entries", {"log": {**ARCHIVE["log"], "size": 0}}),
+                ("with an empty list", {"manifest": {"sha256": "c" * 64, "size": 0}}),
+                ("with a list of a media type", {"manifest": {**ARCHIVE["manifest"], "media": "x"}}),
+                ("of fewer runs than none", {"runs": -1}),
+            )
+        ),
     ]
     for kind, subject, predicate in (
         ("handoff", SUBJECT, HANDOFF),
         ("receipt", RECEIVED, RECEIPT),
         ("binding", BOUND, BINDING),
+        ("archive", ARCHIVED, ARCHIVE),
     ):
         for what, wrong in _other_subjects(subject):
             listed.append((f"a {kind} whose subject is {what}", made(predicate, wrong, kind), "CF-STMT-005"))

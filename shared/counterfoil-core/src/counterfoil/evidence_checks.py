@@ -91,7 +91,7 @@ def left_over(store: FolderStore, archived: Mapping[str, Archived], here: Mappin
     for one in archived.values():
         if here.get(one.name) not in ("", one.origin):
             continue
-        numbers = store.segments(one.name)
+        numbers = [number for number in store.segments(one.name) if store.is_segment(one.name, number)]
         if len(numbers) < len(one.manifest.segments) and not same_files(store, one, numbers):
             found.append(one.name)
     return sorted(found)

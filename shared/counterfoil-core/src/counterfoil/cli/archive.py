@@ -78,7 +78,7 @@ def archive(
     if before is None and not report:
         raise ConfigError(
             "older than what?",
-            code="CF-CLI-013",
+            code="CF-ARCHIVE-010",
             where="--before",
             hint="counterfoil archive --before 90d, or --report to see ages",
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,8 +15,10 @@ from counterfoil.cli import output
 from counterfoil.cli.options import Debug, E, Evidence, Json, evidence_path, option
 from counterfoil.cli.progress import WatchedStore
 from counterfoil.cli.source import Source
-from counterfoil.errors import ConfigError, NoteError
+from counterfoil.dsse import Envelope
+from counterfoil.errors import ConfigError, EnvelopeError, NoteError
 from counterfoil.findings import EXIT_CODES, Finding, Verification
+from counterfoil.keys import Keyring
 from counterfoil.reader import read
 from counterfoil.settings import load as settings
 from counterfoil.statements import Archive
@@ -124,7 +127,7 @@ def verify(
     try:
         kept = [_kept(path) for path in checkpoint or ()]
         found = settings()
-        places = [*(archive or ()), *(_named(store) if archived else ())]
+        places = [*(archive or ()), *(_named(store, Keyring.load(keyring)) if archived else ())]
         result = verification.verify(
             watched,
             keyring=keyring,
@@ -159,10 +162,16 @@ def verify(
     return EXIT_CODES[result.verdict]
 
 
-def _named(store: FolderStore) -> list[str]:
-    """The places that archive statements in this evidence name; which of them count is told by verifying."""
-    said = (statement.predicate for _, statement in read(store).statements())
-    return sorted({one.place for one in said if isinstance(one, Archive)})
+def _named(store: FolderStore, ring: Keyring) -> list[str]:
+    """The places that archive statements by pinned identities name: nobody else sends a reader anywhere."""
+    found = set()
+    for entry, statement in read(store).statements():
+        said = statement.predicate
+        if isinstance(said, Archive):
+            with contextlib.suppress(EnvelopeError):
+                if said.log.origin.partition("/")[0] in Envelope.parse(entry.body).verify(ring):
+                    found.add(said.place)
+    return sorted(found)
 
 
 def _kept(path: Path) -> bytes:
