@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import os
 import shutil
@@ -19,6 +20,8 @@ __all__ = ["FolderPlace", "Piece", "Place", "open_place", "pieces_of"]
 Piece = tuple[str, int]
 """SHA-256 and size of a segment."""
 _BLOCK: Final = 1 << 20
+_NOT_THERE: Final = (errno.EXDEV, errno.EACCES, errno.EPERM, errno.EROFS, errno.EBUSY)
+"""How a file system says that nothing can be renamed from beside the archive into it."""
 
 
 class Place(Protocol):
@@ -147,7 +150,9 @@ class FolderPlace:
             sync_folder(beside)
             os.rename(beside, self._root / log)
             sync_folder(self._root)
-        except PermissionError:
+        except OSError as exc:
+            if exc.errno not in _NOT_THERE:
+                raise
             return False
         finally:
             shutil.rmtree(beside, ignore_errors=True)

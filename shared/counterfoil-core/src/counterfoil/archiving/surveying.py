@@ -107,7 +107,7 @@ def survey(
             state = _state(origin, ring.own, found, before, unfit=bool(bad[name]))
         why = _WHY[state]
         if state == "unfit":
-            why = f"{why}: {bad[name][0].code}"
+            why = f"{why}: {bad[name][0].code}" if bad[name] else f"{why}: no session tells whose it is"
         logs.append(_told(store, name, origin or archived_origin(name, archived), state, why, found))
     return Survey(logs, sorted(archived.values(), key=lambda one: (one.said.first, one.name)), wrong, facts)
 
@@ -122,9 +122,9 @@ def archived_origin(name: str, archived: dict[str, Archived]) -> str:
 
 
 def _state(origin: str, own: str | None, found: Facts, before: int | None, *, unfit: bool) -> State:
-    if own is None or origin.partition("/")[0] != own:
+    if own is None or (origin and origin.partition("/")[0] != own):
         return "foreign"
-    if unfit:
+    if unfit or not origin:
         return "unfit"
     if found.archived:
         return "index"
