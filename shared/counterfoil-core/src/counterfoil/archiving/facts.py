@@ -8,7 +8,7 @@ from typing import Final
 from counterfoil import records, statements
 from counterfoil.archived import Archived, Manifest
 from counterfoil.dsse import Envelope
-from counterfoil.entries import BlobSeen, Entry
+from counterfoil.entries import BlobSeen, CheckpointSeen, Entry
 from counterfoil.errors import CounterfoilError
 from counterfoil.log import LogScan
 from counterfoil.stores import FolderStore
@@ -24,7 +24,7 @@ _LIST_MAX: Final = 64 << 20
 
 @dataclass(slots=True)
 class Facts:
-    """``first`` and ``last`` in Unix microseconds, 0 where nothing tells a time; ``ended``: its last word is said.
+    """``first`` and ``last`` in Unix microseconds, 0 where nothing tells a time; ``ended``: its last word is said, under a checkpoint.
 
     ``open_until``: when the last handoff in it that crosses processes expires, in milliseconds.
     """
@@ -45,13 +45,15 @@ def facts_of(store: FolderStore, name: str) -> Facts:
         StoreError: a segment cannot be read.
     """
     found, told = Facts(), Runs()
-    began = 0
+    began, word = 0, False
     lists: dict[str, bytes] = {}
     for event in LogScan(store, name).events():
         if isinstance(event, BlobSeen):
             # An archive statement follows its list at once.
             lists = {event.sha256: event.data} if len(event.data) <= _LIST_MAX else {}
             continue
+        if isinstance(event, CheckpointSeen):
+            found.ended = word
         if not isinstance(event, Entry):
             continue
         found.entries += 1
@@ -64,7 +66,7 @@ def facts_of(store: FolderStore, name: str) -> Facts:
             if event.op == "session":
                 began = began or at
             if event.op in ("session", "archived"):
-                found.ended = event.op == "archived"
+                word, found.ended = event.op == "archived", False
         else:
             at = _statement(event, found, lists)
         if at and event.op not in _ITS_OWN:
