@@ -13,7 +13,7 @@ import pytest
 
 # Before anything imports counterfoil or a framework: both read their environment at import or at first use.
 for _name in list(os.environ):
-    if _name.startswith(("COUNTERFOIL", "LANGSMITH_", "LANGCHAIN_", "LANGFUSE_", "OTEL_")):
+    if _name.startswith(("COUNTERFOIL", "LANGSMITH_", "LANGCHAIN_", "LANGFUSE_", "OTEL_", "AWS_")):
         del os.environ[_name]
 _home = tempfile.TemporaryDirectory(prefix="counterfoil-tests-")
 os.environ["COUNTERFOIL_HOME"] = _home.name

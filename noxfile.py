@@ -224,7 +224,7 @@ def demo(session: nox.Session) -> None:
 @shared
 def integrations(session: nox.Session) -> None:
     """By journey: real frameworks, real sockets, real processes; arguments go to pytest."""
-    chosen = f"{_QUICK} and not wheels and not interop and not verifier and not tradingagents"
+    chosen = f"{_QUICK} and not wheels and not interop and not verifier and not s3 and not tradingagents"
     paths = session.posargs or ["integrations-tests"]
     _prepared(session, "frameworks", "integrations").run("pytest", "-m", chosen, *paths)
 
@@ -284,6 +284,15 @@ def verifier(session: nox.Session) -> None:
         "integrations-tests/test_second_verifier_types.py",
     ]
     _prepared(session, "dev", "test").run("pytest", "-m", "verifier", *paths)
+
+
+@shared
+def s3(session: nox.Session) -> None:
+    """Evidence in a bucket: an S3 server from a wheel, first tried whether it enforces Object Lock, then every test."""
+    paths = session.posargs or sorted(
+        str(path) for path in (ROOT / "integrations-tests").glob("test_s3_*.py")
+    )
+    _prepared(session, "dev", "s3").run("pytest", "-m", "s3", *paths)
 
 
 @shared

@@ -42,7 +42,7 @@ class Lab:
 
     # -- writing ------------------------------------------------------------------------------------------------------
 
-    def recorder(self, evidence: Path | None = None, **settings: Any) -> Recorder:
+    def recorder(self, evidence: Path | str | None = None, **settings: Any) -> Recorder:
         """A recorder that is closed with the test."""
         recorder = Recorder(evidence or self.evidence, **settings)
         self._open.append(recorder)
@@ -54,6 +54,11 @@ class Lab:
         for number in range(runs):
             run(recorder, calls=calls, number=number)
         recorder.close()
+
+    @staticmethod
+    def run(recorder: Recorder, *, calls: int = 2, number: int = 0) -> Call:
+        """One complete run."""
+        return run(recorder, calls=calls, number=number)
 
     def close(self) -> None:
         for recorder in self._open:

@@ -1,9 +1,8 @@
-"""Every change of a small bundle, and of a small folder of evidence: none is ever called intact, each has a name."""
+"""Every change of a small bundle: none is ever called intact, each has a name (a folder: test_mutation_evidence.py)."""
 
 from __future__ import annotations
 
 import base64
-import io
 import json
 import shutil
 from collections import Counter
@@ -14,9 +13,8 @@ from typing import Any
 import pytest
 
 import counterfoil
-from counterfoil import keys, segments
+from counterfoil import keys
 from counterfoil.errors import CounterfoilError
-from counterfoil.findings import Verification
 
 VECTORS = json.loads(
     (Path(__file__).resolve().parents[2] / "vectors" / "bundle.json").read_text(encoding="ascii")
@@ -149,90 +147,6 @@ def test_the_rules_refuse_a_bundle_whose_contents_were_made_to_fit(folder: Path)
         seen.update(one.code for one in found.findings)
     assert seen <= {"CF-VERIFY-010", "CF-VERIFY-046", "CF-BUNDLE-021"}
     assert {"CF-VERIFY-010", "CF-VERIFY-046"} <= seen
-
-
-# -- a folder of evidence ---------------------------------------------------------------------------------------------
-
-
-class Folder:
-    """A small folder of evidence under attack; the machine remembers its head, as the one that wrote it does."""
-
-    def __init__(self, lab: Any) -> None:
-        self.lab = lab
-        self.verdicts: Counter[str] = Counter()
-        self.files = [path for path in lab.files() if path.stat().st_size]
-
-    def attack(self, path: Path, data: bytes | None, what: object) -> None:
-        before = path.read_bytes()
-        if data == before:
-            return
-        if data is None:
-            path.unlink()
-        else:
-            path.write_bytes(data)
-        found: Verification = self.lab.verify()
-        path.write_bytes(before)
-        assert found.verdict in ("broken", "incomplete"), what
-        assert all(one.code and one.where and one.message for one in found.findings), what
-        self.verdicts[found.verdict] += 1
-
-    def bits(self, stride: int) -> None:
-        """One bit in a byte of every file."""
-        for path in self.files:
-            data = path.read_bytes()
-            for at in range(0, len(data), stride):
-                self.attack(
-                    path, data[:at] + bytes([data[at] ^ 1 << at % 8]) + data[at + 1 :], (path.name, at)
-                )
-
-    def chunks(self) -> None:
-        """Chunks left out, doubled, exchanged; files cut at and within every chunk, and removed."""
-        for path in self.files:
-            self.attack(path, None, ("removed", path.name))
-            if path.suffix != ".seg":
-                continue
-            data = path.read_bytes()
-            with io.BytesIO(data) as file:
-                parts = [(one.start, one.end) for one in segments.read_chunks(file, where="")]
-            for start, end in parts:
-                self.attack(path, data[:start] + data[end:], ("left out", start))
-                self.attack(path, data[:end] + data[start:end] + data[end:], ("doubled", start))
-                for length in (start, start + 1, start + 15, (start + end) // 2, end - 1):
-                    self.attack(path, data[:length], ("cut", length))
-                for low, high in parts:
-                    if high <= start:
-                        swapped = (
-                            data[:low] + data[start:end] + data[high:start] + data[low:high] + data[end:]
-                        )
-                        self.attack(path, swapped, ("exchanged", low, start))
-
-
-@pytest.fixture
-def small(lab: Any, monkeypatch: pytest.MonkeyPatch) -> Folder:
-    """Evidence of a few kilobytes: two segments of one log."""
-    monkeypatch.setattr("counterfoil.environment.capture", lambda **_: {})
-    for number in range(2):
-        recorder = lab.recorder()
-        root = recorder.start("invoke_workflow", "app", actor=("app",), request=recorder.value({"n": number}))
-        recorder.end(root, response=recorder.value("done " * 60))
-        recorder.close()
-    assert lab.verify().verdict == "intact"
-    return Folder(lab)
-
-
-def test_a_bit_of_a_file_here_and_there(small: Folder) -> None:
-    small.bits(37)
-
-
-def test_chunks_of_every_file_changed(small: Folder) -> None:
-    small.chunks()
-    assert small.lab.verify().verdict == "intact"
-
-
-@pytest.mark.long
-def test_a_bit_of_every_byte_of_every_file(small: Folder) -> None:
-    small.bits(1)
-    print(f"{sum(small.verdicts.values())} changes; {dict(small.verdicts)}")
 
 
 # -- signed anew ------------------------------------------------------------------------------------------------------

@@ -18,6 +18,7 @@ import documents
 import mutation
 import parsers
 import pytest
+import surroundings
 import wholes
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -31,7 +32,7 @@ from counterfoil.stores import FolderStore
 
 FUZZING = Path(__file__).parent / "fuzzing"
 
-HEAVY = {"segment_file", "log_entries", "log_printed", "selectors"} | wholes.WHOLE
+HEAVY = {"segment_file", "log_entries", "log_printed", "selectors"} | wholes.WHOLE | surroundings.WHOLE
 """Targets that read a whole evidence folder per input."""
 SECONDS = 8
 """Of a fuzzer on each parser: all of them take less than four minutes on two cores."""

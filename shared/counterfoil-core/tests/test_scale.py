@@ -18,13 +18,13 @@ pytestmark = pytest.mark.long
 
 MAKER = Path(__file__).parents[3] / "benchmarks" / "_evidence.py"
 VERIFY = """
-    import json, resource, sys
+    import json, sys
     import counterfoil
     from counterfoil import keys
+    from peaks import peak
     ring = keys.Keyring.of([keys.load_identity().public])
     found = counterfoil.verify(sys.argv[1], keyring=ring, jobs=int(sys.argv[2]), full=True)
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
-    print(json.dumps({"peak": peak, "verdict": found.verdict, **found.counts}))
+    print(json.dumps({"peak": peak() >> 20, "verdict": found.verdict, **found.counts}))
 """
 
 

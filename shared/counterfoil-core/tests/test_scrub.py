@@ -15,6 +15,7 @@ from rotting import Pair, flip, lose, several
 from counterfoil import appending, keys, segments
 from counterfoil.errors import StoreError
 from counterfoil.scrub import damage, locating
+from counterfoil.scrub.filebytes import FileBytes
 
 
 def kinds(path: Path) -> Iterator[tuple[str, int]]:
@@ -203,7 +204,7 @@ def test_a_sealed_segment_cut_at_a_checkpoint(
 )
 def test_wrong_bytes_are_counted(old: bytes, new: bytes, at: int | None, wrong: int) -> None:
     found = locating.Damage("CF-LOG-010", "x", None, None, "x")
-    found.compare(old, new)
+    found.compare(FileBytes.of(old), FileBytes.of(new))
     assert (found.at, found.wrong) == (at, wrong)
 
 
@@ -213,6 +214,6 @@ def test_walking_through_what_is_no_segment(size: int) -> None:
     noise = random.Random(size).randbytes(size)
     headers = (b"\0\0\0\0" + struct.pack("<III", size // 2, size // 2, 1)) * (size // 16)
     for data in (bytes(size), noise, headers, noise[: size // 2] + bytes(size - size // 2)):
-        regions = damage.walk(data)
+        regions = damage.walk(FileBytes.of(data))
         edges = [0, *(one.end for one in regions)]
         assert edges == [*(one.start for one in regions), len(data)]

@@ -18,8 +18,9 @@ PEAK = 256 << 20
 """Bytes that the verifying process may hold at most, interpreter and all."""
 
 VERIFY = """
-    import json, resource, sys
+    import json, sys
     from counterfoil import keys, verify
+    from peaks import peak
 
     computed = 0
     whole = keys.PublicKey.verify
@@ -31,8 +32,7 @@ VERIFY = """
 
     keys.PublicKey.verify = counted
     found = verify(sys.argv[1])
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
-    print(json.dumps({"verdict": found.verdict, "counts": found.counts, "computed": computed, "peak": peak}))
+    print(json.dumps({"verdict": found.verdict, "counts": found.counts, "computed": computed, "peak": peak()}))
 """
 
 

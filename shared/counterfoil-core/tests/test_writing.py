@@ -135,10 +135,10 @@ def test_two_recorders_in_one_process(lab: Any, one_run: Any) -> None:
 
 def test_a_log_that_grew_until_it_was_locked_is_read_again(lab: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Between the look at a log and its lock another process may append and go."""
-    from counterfoil import choosing
+    from counterfoil import locking
 
     lab.record()
-    real = choosing._lock
+    real = locking.lock
     grown: list[bool] = []
 
     def slow(origin: str) -> int | None:
@@ -147,7 +147,7 @@ def test_a_log_that_grew_until_it_was_locked_is_read_again(lab: Any, monkeypatch
             lab.python(MANY.replace("sys.stdin.readline()", "pass"), "in between", 5)
         return real(origin)
 
-    monkeypatch.setattr(choosing, "_lock", slow)
+    monkeypatch.setattr(locking, "lock", slow)
     lab.record()
     result = lab.verify()
     assert (result.verdict, result.counts["logs"], result.counts["runs"]) == ("intact", 1, 3)

@@ -231,6 +231,27 @@ def cuts() -> Iterator[Cut]:
         whole(log, range(4), range(4), asked=asked),
     )
     yield from _across()
+    yield from _sessions()
+
+
+def _sessions() -> Iterator[Cut]:
+    """What stands in `seen` and names no log cites no head."""
+    for name, member, heads in (("a log", {"log": OTHER}, [2]), ("no log", {}, [])):
+        log = begun()
+        log.checkpoint()
+        log.segment()
+        log.session(seen=[{**member, "note": log.blob(log.checkpoints[-1]["note"].encode())}])
+        run(log)
+        log.checkpoint()
+        found = whole(log, (2, 3, 4), (2, 3, 4), heads=heads)
+        files = log.evidence()
+        if not member:
+            yield Cut(f"a session that cites a checkpoint of {name}", files, ASKED, found)
+            continue
+        other = begun(Log(OTHER))
+        other.checkpoint()
+        files |= {path: data for path, data in other.evidence().items() if path.startswith(OTHER)}
+        yield Cut(f"a session that cites a checkpoint of {name}", files, ASKED, found)
 
 
 def _across() -> Iterator[Cut]:

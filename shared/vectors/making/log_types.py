@@ -183,6 +183,28 @@ def _notes() -> Iterator[Case]:
         "broken",
         ["CF-CANON-011"],
     )
+    for name, before, behind in (("a space within", b"[ ", b""), ("a newline behind", b"[", b"\n")):
+        log = Log()
+        log.segment()
+        text = jcs([{"log": OTHER, "note": log.blob(right)}])
+        log.session(seen=log.blob(before + text[1:] + behind))
+        name = f"a list of other logs, not canonical: {name}"
+        yield Case(name, ending(log).evidence(first), "broken", ["CF-CANON-011"])
+    log = Log()
+    listed = {}
+    for media in (formats.VALUE, formats.BYTES, "application/x"):
+        log.segment()
+        if not listed:
+            another = formats.note(first.origin, size, bytes(32), first.key)
+            listed = log.blob(jcs([{"log": OTHER, "note": log.blob(another)}]))
+        log.session(seen={**listed, "media": media})
+        log.checkpoint()
+    yield Case(
+        "a list of other logs under several media types",
+        ending(log).evidence(first),
+        "broken",
+        ["CF-VERIFY-005"],
+    )
 
 
 def _statements() -> Iterator[Case]:

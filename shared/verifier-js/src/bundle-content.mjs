@@ -2,6 +2,7 @@
 import { HEX64, sha256 } from "./bytes.mjs";
 import { readCanonical } from "./canonical.mjs";
 import { fault } from "./bundle-lines.mjs";
+import { isCitation } from "./citations.mjs";
 import { Envelope } from "./dsse.mjs";
 import { operation } from "./entries.mjs";
 import { attempt } from "./errors.mjs";
@@ -263,7 +264,7 @@ export class Content {
     if (looksLikeReference(seen)) list = this.parents(seen);
     if (!Array.isArray(list)) return [];
     return list.flatMap((one) => {
-      if (!isReference(one?.note)) return [];
+      if (!isCitation(one) || !isReference(one.note)) return [];
       const bytes = this.list(one.note);
       const checkpoint = bytes === null ? null : attempt(() => parseCheckpoint(parseNote(bytes))).value;
       return { reference: one.note, checkpoint };

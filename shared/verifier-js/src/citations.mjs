@@ -6,7 +6,7 @@ import { isReference, looksLikeReference } from "./references.mjs";
 
 /** @typedef {{log: string, where: string, checkpoint: import("./notes.mjs").Checkpoint | null, code: string}} Citation */
 
-const isCitation = (value) => isObject(value) && typeof value.log === "string";
+export const isCitation = (value) => isObject(value) && typeof value.log === "string";
 
 const MOST_NOTE = 512;
 const ORIGIN = /^[0-9a-f]{64}\/[0-9a-f]{16}\n/;
@@ -37,7 +37,7 @@ export class Citations {
       return;
     }
     if (isReference(seen)) {
-      const name = `${seen.media} ${seen.sha256} ${seen.size}`;
+      const name = `${seen.sha256} ${seen.size}`; // under whatever media type
       if (this.lists.has(name)) return;
       this.lists.add(name);
     }

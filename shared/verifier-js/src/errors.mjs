@@ -29,6 +29,11 @@ export function attempt(action) {
   }
 }
 
+/** Whether the system did not let something be read: that says nothing of what is there. @param {any} error */
+export function isUnread(error) {
+  return error instanceof CounterfoilError && error.code.startsWith("CF-STORE-");
+}
+
 /** The refusal for what the system said of a file. @param {any} error @param {string} [where] @returns {CounterfoilError} */
 export function refusalOf(error, where = error.path ?? "") {
   const denied = error.code === "EACCES" || error.code === "EPERM";

@@ -107,7 +107,7 @@ class EvidenceCheck {
     this.citations(judged);
     if (this.run === null) this.archives(judged, parts);
     this.heads(judged, concerned);
-    this.acceptances(concerned);
+    this.acceptances(concerned.filter(({ unread }) => !unread));
     if (this.run === null) this.gone(checks.filter((check) => !parts.includes(check)));
     this.copied(judged);
     if (logs.length === 0)
@@ -170,7 +170,8 @@ class EvidenceCheck {
 
   /** Heads that statements told: against the logs that are here, and against each other. */
   heads(judged, all) {
-    const byOrigin = new Map(judged.map(({ judge }) => [judge.origin, judge]));
+    const whole = judged.filter(({ unread }) => !unread); // what could not be read accuses nobody
+    const byOrigin = new Map(whole.map(({ judge }) => [judge.origin, judge]));
     const said = new Set();
     const owners = new Map();
     for (const { judge } of all) {

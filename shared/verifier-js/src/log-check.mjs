@@ -1,7 +1,7 @@
 /** Reading and judging one log of an evidence folder (spec/log.md, "Verifying"). */
 import { Blobs } from "./blobs.mjs";
 import { isObject } from "./canonical.mjs";
-import { CounterfoilError, attempt } from "./errors.mjs";
+import { CounterfoilError, attempt, isUnread } from "./errors.mjs";
 import { Judge } from "./judge.mjs";
 import { headName } from "./keyring.mjs";
 import { isLocked } from "./locks.mjs";
@@ -41,7 +41,7 @@ export class LogCheck {
       note: (bytes, stored) => this.note(bytes, stored, reader.tree),
       fault: (error) => {
         this.faulty = true;
-        this.unread = error.code.startsWith("CF-STORE");
+        this.unread = isUnread(error);
         judge.findings.add(
           error.code,
           error.where,
@@ -176,7 +176,8 @@ function readAgain(segments, place) {
     const chunks = new ChunkReader(file, file.size);
     chunks.at = place.stream < 0 ? place.start : place.stream;
     for (;;) {
-      const { value: chunk } = attempt(() => chunks.next());
+      const { value: chunk, error } = attempt(() => chunks.next());
+      if (isUnread(error)) throw error;
       if (chunk === null || chunk === undefined || chunk.start > place.start) return null;
       if (chunk.start === place.start) return splitItems(chunk)[place.item]?.bytes ?? null;
     }

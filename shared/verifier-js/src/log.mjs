@@ -3,7 +3,7 @@ import { createHash } from "node:crypto";
 import { HEX64, sha256 } from "./bytes.mjs";
 import { hasExactly, isCount, isObject } from "./canonical.mjs";
 import { ZEROS, bodyKind, operation, parseEntry } from "./entries.mjs";
-import { CounterfoilError, attempt } from "./errors.mjs";
+import { CounterfoilError, attempt, isUnread } from "./errors.mjs";
 import { BLOB, BytesOfFile, ChunkReader, ENTRY, HEADER, ITEM_HEADER, NOTE, parseHeader, splitItems } from "./segments.mjs";
 import { Tree, leafHash } from "./tree.mjs";
 
@@ -47,10 +47,11 @@ export class LogReader {
 
   read() {
     try {
-      const { last, recovered } = this.openings();
+      const { last, recovered, unread } = this.openings();
       this.segments.forEach((segment, index) => {
         this.where = `${this.name}/${segment.number}`;
         if (segment.number !== index) throw refuse("012", "a segment is missing");
+        if (unread?.number === segment.number) throw unread.error;
         this.segment(segment, segment.number >= last, recovered.get(segment.number) ?? null);
       });
     } catch (error) {
@@ -60,12 +61,16 @@ export class LogReader {
     }
   }
 
-  /** The last segment that has an opening, and what the openings say of recovered segments. */
+  /**
+   * The last segment that has an opening, and what the openings say of recovered segments; as far as the first one that
+   * the system does not let be read, where reading ends.
+   */
   openings() {
     let last = this.segments[0]?.number ?? 0;
     const recovered = new Map();
     for (const segment of this.segments) {
-      const opening = readOpening(segment.path);
+      const { value: opening, error } = attempt(() => readOpening(segment.path));
+      if (error !== null) return { last, recovered, unread: { number: segment.number, error } };
       if (opening === null) continue;
       last = segment.number;
       const said = operation(opening) === "recovered" ? opening.content.segments : null;
@@ -75,7 +80,7 @@ export class LogReader {
           if (isObject(one) && Number.isInteger(one.segment) && one.segment < segment.number)
             recovered.set(one.segment, one);
     }
-    return { last, recovered };
+    return { last, recovered, unread: null };
   }
 
   segment({ number, path }, mayTear, recovered) {
@@ -97,7 +102,7 @@ export class LogReader {
         this.where = `${this.name}/${number} byte ${chunks.at}`;
         const { value: chunk, error } = attempt(() => chunks.next());
         if (error !== null) {
-          if (!mayTear || this.checkpointBehind(file, chunks.at, end)) throw error;
+          if (isUnread(error) || !mayTear || this.checkpointBehind(file, chunks.at, end)) throw error;
           this.visitor.torn(this.where);
           return;
         }
@@ -239,13 +244,15 @@ function noteChunk(bytes) {
 function readOpening(path) {
   const file = new BytesOfFile(path);
   try {
-    return attempt(() => {
+    const { value, error } = attempt(() => {
       const chunk = new ChunkReader(file, file.size).next();
       const item = chunk === null ? undefined : splitItems(chunk).find(({ kind }) => kind === ENTRY);
       const body = item === undefined ? null : parseEntry(item.bytes).body;
       if (body !== null) bodyKind(body);
       return body;
-    }).value;
+    });
+    if (isUnread(error)) throw error;
+    return value;
   } finally {
     file.close();
   }

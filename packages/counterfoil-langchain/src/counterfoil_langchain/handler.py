@@ -62,7 +62,8 @@ class Handler(BaseCallbackHandler):
 
     def __reduce__(self) -> tuple[Callable[..., Handler], tuple[str]]:
         """In another process it is a handler of the same evidence, with a log of its own."""
-        return Handler, (os.path.abspath(self.recorder.evidence),)
+        place = self.recorder.evidence
+        return Handler, (place if "://" in place else os.path.abspath(place),)
 
     def flush(self) -> bool:
         """Wait until everything given so far is durable; False when it is not."""

@@ -18,7 +18,7 @@ from typing import BinaryIO, Final
 
 from counterfoil._folders import sync_folder
 
-__all__ = ["open_given", "read_given", "read_regular", "read_up_to", "write_given"]
+__all__ = ["open_given", "open_regular", "read_given", "read_regular", "read_up_to", "write_given"]
 
 _WAIT: Final = 30.0
 _PIECE: Final = 1 << 16
@@ -56,16 +56,23 @@ def open_given(path: str | os.PathLike[str]) -> BinaryIO:
         raise
 
 
+def open_regular(path: Path) -> BinaryIO:
+    """A regular file that is behind no link, opened for reading; raises OSError for anything else, without waiting."""
+    fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    file = open(fd, "rb")
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        file.close()
+        raise OSError(None, "not a regular file")
+    return file
+
+
 def read_regular(path: Path, *, most: int = -1) -> bytes:
     """The bytes of a regular file that is behind no link, no more than ``most``, or all.
 
     Raises OSError for anything else, without waiting.
     """
-    fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    with open(fd, "rb") as file:
-        if not stat.S_ISREG(os.fstat(fd).st_mode):
-            raise OSError(None, "not a regular file")
-        return file.read() if most < 0 else read_up_to(fd, most)
+    with open_regular(path) as file:
+        return file.read() if most < 0 else read_up_to(file.fileno(), most)
 
 
 def read_up_to(fd: int, most: int) -> bytes:

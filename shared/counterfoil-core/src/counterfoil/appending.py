@@ -15,11 +15,11 @@ import math
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any, Final
 
 from counterfoil import _locks, canonical, digest, keys, log, notes, records, segments, tree
-from counterfoil.choosing import Only, choose
+from counterfoil.choosing import Chosen, Only, choose
 from counterfoil.errors import CounterfoilError, LogError
 from counterfoil.packing import BLOB, ENTRY, Beside, Group, Item, Packer, put_out
 from counterfoil.stores import FolderStore
@@ -45,14 +45,11 @@ Sealed = Callable[[list[tuple[int, str, bytes]]], None]
 class Appender(Packer):
     """One log opened for appending; raises StoreError or LogError when none can be opened."""
 
+    only: Only | None = None
+    """The one log that is wanted, for those that ask for one."""
+
     def __init__(
-        self,
-        store: FolderStore,
-        identity: keys.SigningKey,
-        *,
-        opening: Opening,
-        sealed: Sealed | None,
-        only: Only | None = None,
+        self, store: FolderStore, identity: keys.SigningKey, *, opening: Opening, sealed: Sealed | None
     ) -> None:
         self.store = store
         self.identity = identity
@@ -77,18 +74,18 @@ class Appender(Packer):
             None  # where the last checkpoint ends that the home does not know yet
         )
         self._kept = -math.inf
-        self._replaced = [] if store.exists() else self._remembered_here()
+        self._replaced = [] if store.exists() or store.remote else self._remembered_here()
         store.prepare()
         keys.sweep_heads()
-        chosen = choose(store, identity, only=only)
-        self.log, self.origin, self._locks, self._others = (
-            chosen.name,
-            chosen.origin,
-            chosen.locks,
-            chosen.others,
-        )
-        self._moved = chosen.moved
+        self._choose()
+
+    def _choose(self, left_alone: Collection[str] = ()) -> Chosen:
+        """Lock the log to write, and take its end for where this goes on."""
+        chosen = choose(self.store, self.identity, left_alone=left_alone, only=self.only)
+        self.log, self.origin, self._locks = chosen.name, chosen.origin, chosen.locks
+        self._others, self._moved = chosen.others, chosen.moved
         self._take(chosen.scan)
+        return chosen
 
     def _remembered_here(self) -> list[keys.Head]:
         """Heads of logs that were written in this place, of which nothing is left: the whole folder was removed."""
@@ -208,9 +205,7 @@ class Appender(Packer):
                 self._suspects[number] = 0
                 self._segment = number
         recovered = [self._describe(number, good) for number, good in sorted(self._suspects.items())]
-        if self._fd >= 0:
-            os.close(self._fd)
-            self._fd = -1
+        self._leave_segment()
         self._fd = self.store.create_segment(self.log, self._segment + 1)
         if len(self._locks) == 1 and (held := self.store.hold(self.log)) is not None:
             _locks.keep_lock(held)
@@ -239,6 +234,12 @@ class Appender(Packer):
                 self._chain(records.build({"op": "segment", "phase": "point"}, {"at": now, **state}))
             )
         self._write(self._compressor.chunk(b"".join(parts)))
+
+    def _leave_segment(self) -> None:
+        """Close the segment, which ends in its checkpoint, or nothing when none is open."""
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
 
     def _session(self) -> tuple[dict[str, Any], list[tuple[str, bytes]]]:
         """Context of the session record and its blobs: who writes, on what, and the last word of the other logs."""

@@ -16,7 +16,6 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, ClassVar, Final
 
@@ -95,7 +94,7 @@ def install(
     present = _State.recorder
     if (
         present is not None
-        and Path(present.evidence).absolute() == Path(settings.evidence).absolute()
+        and switches.absolute(present.evidence) == switches.absolute(settings.evidence)
         and (present.mode, present.durability) == (settings.mode, settings.durability)
     ):
         return
@@ -135,12 +134,12 @@ def recorder(evidence: str | os.PathLike[str] | None = None) -> Recorder:
     if _State.recorder is not None and evidence is None:
         return _State.recorder
     settings = load(evidence=None if evidence is None else os.fspath(evidence))
-    wanted = Path(settings.evidence).absolute()
-    if _State.recorder is not None and Path(_State.recorder.evidence).absolute() == wanted:
+    wanted = switches.absolute(settings.evidence)
+    if _State.recorder is not None and switches.absolute(_State.recorder.evidence) == wanted:
         return _State.recorder
-    found = _made.get(str(wanted))
+    found = _made.get(wanted)
     if found is None or found.closed:
-        found = _made[str(wanted)] = Recorder(
+        found = _made[wanted] = Recorder(
             settings.evidence, mode=settings.mode, durability=settings.durability
         )
         _on_exit()

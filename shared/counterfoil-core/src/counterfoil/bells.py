@@ -41,17 +41,19 @@ class Bell:
 
 
 class Waiter:
-    """One caller waiting for the disk, for one answer."""
+    """One caller waiting for the disk, for one answer; with ``seal`` for the segment ``upto`` to be sealed, too."""
 
-    __slots__ = ("_queue", "ok")
+    __slots__ = ("_queue", "ok", "seal", "upto")
 
-    def __init__(self) -> None:
+    def __init__(self, *, seal: bool = False) -> None:
         self._queue: queue.SimpleQueue[None] = queue.SimpleQueue()
         self.ok = False
+        self.seal = seal
+        self.upto = -1
 
-    def done(self, *, ok: bool) -> None:
+    def done(self, *, ok: bool, upto: int = -1) -> None:
         """Answer."""
-        self.ok = ok
+        self.ok, self.upto = ok, upto
         self._queue.put(None)
 
     def wait(self, timeout: float | None) -> bool:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any, Final
 
 from counterfoil import keys, notes
-from counterfoil.choosing import is_live
 from counterfoil.citations import Citations, Cited
 from counterfoil.entries import OWN, BlobSeen, CheckpointSeen, Entry, Event, NoteBehind, Problem, place
 from counterfoil.errors import CounterfoilError, StoreError
-from counterfoil.evidence_checks import UNREAD
+from counterfoil.evidence_checks import UNREAD, on_its_way
 from counterfoil.findings import Finding, Findings, Verdict
+from counterfoil.locking import is_live
 from counterfoil.log import LogScan
 from counterfoil.record_checks import RecordCheck
 from counterfoil.statement_checks import UNKNOWN, StatementCheck
@@ -63,8 +63,9 @@ class LogCheck:
         self._behind: list[NoteBehind] = []
         self._torn: Problem | None = None
         self._unended: set[str] = set()
+        self._later: Finding | None = None
         self._promised = False
-        self._last_word = -1
+        self.last_word = -1
         self._stopped = False
 
     @property
@@ -76,11 +77,6 @@ class LogCheck:
     def origin(self) -> str:
         """Origin by the log's first session, empty before ``run``."""
         return self.statements.origin
-
-    @property
-    def is_apart(self) -> bool:
-        """Whether its identity ended it, to keep it apart from the logs it cites, under a checkpoint."""
-        return 0 <= self._last_word < max(self.checkpoints, default=0)
 
     @property
     def vkey(self) -> str:
@@ -125,7 +121,9 @@ class LogCheck:
             self.scan.unread = self.scan.broken = True
         # A log whose first group is not on disk yet does not say whose it is: this home's own may be just beginning.
         origin = self.origin or (f"{self._own}/{self.name}" if self._own else "")
-        live = bool(origin) and is_live(origin)
+        if not self.scan.broken:
+            self._later = on_its_way(self._store, self.name, self._heads.get(origin), self.scan.covered)
+        live = (bool(origin) and is_live(origin)) or self._later is not None
         self._taken_back()
         told = self._tail(live=live)
         if not live and not self.scan.broken:
@@ -162,7 +160,7 @@ class LogCheck:
             elif entry.op == "closed":
                 self._promised = False
             elif entry.op == "archived":
-                self._last_word = entry.index
+                self.last_word = entry.index
             elif entry.op == "recovered":
                 self._promised = False  # this says it
                 self.say(
@@ -212,7 +210,7 @@ class LogCheck:
         self.statements.new_session()
         self._left_open(at)
         self._left_unclosed(at)
-        self._promised, self._last_word = context.get("closes") is True, -1
+        self._promised, self.last_word = context.get("closes") is True, -1
         replaced = context.get("replaced")
         for one in replaced if type(replaced) is list else []:
             if type(one) is dict:
@@ -326,7 +324,9 @@ class LogCheck:
                     )
                 )
             return
-        if self.scan.covered < head.size and not self.scan.broken:
+        if self._later is not None:
+            self.findings.add(self._later)
+        elif self.scan.covered < head.size and not self.scan.broken:
             self.say(
                 "CF-VERIFY-052",
                 self.name,

@@ -6,35 +6,21 @@ The lock is taken before the log is read: until then another process may still a
 
 from __future__ import annotations
 
-import fcntl
 import os
 import secrets
-import time
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from counterfoil import _locks, keys, log, notes
+from counterfoil import keys, locking, log, notes
 from counterfoil._folders import sync_folder
 from counterfoil.errors import CounterfoilError, LogError
+from counterfoil.locking import lock_log, unlock
 from counterfoil.stores import FolderStore
 
-__all__ = [
-    "Chosen",
-    "Only",
-    "choose",
-    "is_here",
-    "is_live",
-    "lock_log",
-    "moved_with",
-    "places_of",
-    "stands",
-    "unlock",
-]
+__all__ = ["Chosen", "Only", "choose", "is_here", "moved_with", "places_of", "stands"]
 
-_TRIES: Final = 4
-_PAUSE: Final = 0.002
 _SETTLED: Final = 3600.0
 """Seconds after which the kernel has written a file: there may be many logs, and a sync of each takes its time."""
 
@@ -95,6 +81,8 @@ def stands(head: keys.Head) -> bool:
     cannot be read does not stand.
     """
     name = head.origin.rpartition("/")[2]
+    if head.evidence.startswith("s3://"):
+        return True  # a copy was taken from a bucket, where what is written stays
     try:
         place = FolderStore(Path(head.evidence))
         if name not in place.logs():
@@ -107,10 +95,17 @@ def stands(head: keys.Head) -> bool:
     return False
 
 
-def choose(store: FolderStore, identity: keys.SigningKey, *, only: Only | None = None) -> Chosen:
-    """Choose and lock; raises LogError (CF-LOG-030) when a new log cannot be locked, OSError when no lock can be.
+def choose(
+    store: FolderStore,
+    identity: keys.SigningKey,
+    *,
+    left_alone: Container[str] = (),
+    only: Only | None = None,
+) -> Chosen:
+    """Choose and lock, none of those ``left_alone``.
 
-    ``only`` names the one log to go on with, closed or not; LogError (CF-LOG-037) when it is not to be had.
+    Raises LogError (CF-LOG-030) when a new log cannot be locked, OSError when no lock can be. ``only`` names the one
+    log to go on with, closed or not; LogError (CF-LOG-037) when it is not to be had.
     """
     damaged: set[str] = set()
     heads = keys.remembered_heads(damaged=damaged)
@@ -122,7 +117,7 @@ def choose(store: FolderStore, identity: keys.SigningKey, *, only: Only | None =
         scan, whole = _look(store, name, identity)
         # What should be there of it cannot be told: it is left as it is for whoever looks into that.
         whole &= keys.head_name(origin) not in damaged and (only is not None or not keys.is_closed(origin))
-        whole &= only is None or name == only.name
+        whole &= (only is None or name == only.name) and name not in left_alone
         if chosen is None and whole and _ours(scan, origin, identity):
             locks = lock_log(store, name, origin)
             if locks:
@@ -132,7 +127,7 @@ def choose(store: FolderStore, identity: keys.SigningKey, *, only: Only | None =
                     continue
                 for held in locks:
                     unlock(held)
-        if scan.last_note is not None and _stored(store, scan, settled=_SETTLED):
+        if scan.last_note is not None and _stored(store, scan, settled=_SETTLED) and _citable(store, scan):
             others.append((name, scan.last_note))
     if chosen is not None:
         return chosen
@@ -145,20 +140,11 @@ def choose(store: FolderStore, identity: keys.SigningKey, *, only: Only | None =
         )
     name = secrets.token_hex(8) if only is None else only.name
     origin = f"{identity.keyid}/{name}"
-    lock = _lock(origin)
+    lock = locking.lock(origin)
     if lock is None:
         raise LogError("a new log is already locked", code="CF-LOG-030", where=origin, hint="try again")
     sync_folder(keys.lock_path(origin).parent)  # it says whose the log is until that has a checkpoint
     return Chosen(name, origin, log.LogScan(store, name), [lock], others, moved)
-
-
-def unlock(lock: int) -> None:
-    """Give a log free for other writers."""
-    # A child that C code forked may hold a copy of the descriptor: closing ours alone would not free the lock.
-    try:
-        fcntl.flock(lock, fcntl.LOCK_UN)
-    finally:
-        _locks.close_lock(lock)
 
 
 def _look(store: FolderStore, name: str, identity: keys.SigningKey) -> tuple[log.LogScan, bool]:
@@ -212,6 +198,11 @@ def _continues(store: FolderStore, scan: log.LogScan, head: keys.Head | None) ->
     return scan.segment < 0 or _stored(store, scan)
 
 
+def _citable(store: FolderStore, scan: log.LogScan) -> bool:
+    """Whether a log's last note may be cited: readers elsewhere find it there before what cites it."""
+    return store.remote is None or store.remote.is_there(scan.log, scan.noted)
+
+
 def _stored(store: FolderStore, scan: log.LogScan, *, settled: float | None = None) -> bool:
     """Put the segments that a log's end was read from on disk; False where that fails."""
     try:
@@ -220,53 +211,3 @@ def _stored(store: FolderStore, scan: log.LogScan, *, settled: float | None = No
     except OSError:
         return False
     return True
-
-
-def lock_log(store: FolderStore, name: str, origin: str) -> list[int]:
-    """The lock in the home and the hold on the log's folder, or none of them; ``unlock`` each."""
-    lock = _lock(origin)
-    if lock is None:
-        return []
-    try:
-        held = store.hold(name)
-    except CounterfoilError:
-        held = None
-    if held is None:
-        unlock(lock)
-        return []
-    _locks.keep_lock(held)
-    return [lock, held]
-
-
-def _lock(origin: str) -> int | None:
-    """The lock of a log, None when a writer has it; raises OSError where there are no locks."""
-    path = keys.prepare_lock(origin)
-    fd = os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
-    _locks.keep_lock(fd)
-    for _ in range(_TRIES):
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            time.sleep(_PAUSE)  # a reader that looks whether a writer lives has it for a moment
-        except OSError:
-            _locks.close_lock(fd)
-            raise
-        else:
-            return fd
-    _locks.close_lock(fd)
-    return None
-
-
-def is_live(origin: str) -> bool:
-    """Whether a writer on this machine holds a log's lock right now (never creates the lock)."""
-    try:
-        fd = os.open(keys.lock_path(origin), os.O_RDONLY | os.O_CLOEXEC)
-    except (OSError, CounterfoilError):
-        return False
-    try:
-        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except OSError:
-        return True
-    finally:
-        os.close(fd)
-    return False

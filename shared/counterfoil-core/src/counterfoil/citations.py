@@ -17,18 +17,22 @@ if TYPE_CHECKING:
     from counterfoil.stored import Stored
 
 __all__ = [
+    "MAX_LIST",
     "Citations",
     "Cited",
     "Told",
     "is_citation",
     "is_list_of_citations",
     "may_be_checkpoint",
+    "read_list",
     "told_by",
 ]
 
 Told = tuple[str, int, str] | tuple[str, str]
 """Origin, size and root (hex) of a checkpoint; or code and message of what is none."""
 
+MAX_LIST: Final = 64 << 20
+"""Bytes of a list that is parsed; all of it stands in memory many times over."""
 _MAX_NOTE: Final = 512
 """Bytes of a note that can be a checkpoint in the one form: the longest has 329."""
 _ORIGIN: Final = re.compile(rb"[0-9a-f]{64}/[0-9a-f]{16}\n")
@@ -65,7 +69,7 @@ class Citations:
         self.found: list[Cited] = []
         self._stored = stored
         self._say = say
-        self._listed: set[Reference] = set()
+        self._listed: set[tuple[str, int]] = set()
         self._told: dict[Reference, tuple[bytes, Told]] = {}
 
     def session(self, listed: object, at: str) -> None:
@@ -74,10 +78,12 @@ class Citations:
         if apart:
             # Nobody needs a key to write sessions, and one line of evidence can stand for a list of 64 MiB.
             if is_reference(listed):
+                # Under whatever media type: there are as many of these as somebody likes.
                 reference = Reference.from_dict(listed)
-                if reference in self._listed:
+                key = (reference.sha256, reference.size)
+                if key in self._listed:
                     return
-                self._listed.add(reference)
+                self._listed.add(key)
             listed = self._read(listed)
             if not is_list_of_citations(listed):
                 self._say("CF-CANON-011", at, "the list of other logs cannot be read")
@@ -94,11 +100,16 @@ class Citations:
 
     def _read(self, listed: Any) -> object:
         try:
-            return canonical.loads(self._stored.read(Reference.from_dict(listed)))
+            return read_list(self._stored.read(Reference.from_dict(listed)))
         except StoreError:
             raise  # what the system does not let be read accuses nobody
         except CounterfoilError:
             return None
+
+
+def read_list(data: bytes) -> object:
+    """The value of a list that stands apart; raises CanonicalError: it is no canonical text."""
+    return canonical.loads_canonical(data, max_bytes=MAX_LIST)
 
 
 def is_list_of_citations(listed: object) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from counterfoil import keys
 from counterfoil.archived import Archived, same_files
@@ -13,16 +13,22 @@ from counterfoil.citations import Cited
 from counterfoil.findings import Finding
 from counterfoil.stores import FolderStore
 
+if TYPE_CHECKING:
+    from counterfoil.checks import LogCheck
+
 __all__ = [
     "UNREAD",
     "Outcome",
     "absent",
+    "behind",
     "cited",
     "copied",
     "foreign",
     "in_archives",
+    "is_apart",
     "kept_elsewhere",
     "left_over",
+    "on_its_way",
     "unlike",
 ]
 
@@ -30,6 +36,15 @@ __all__ = [
 UNREAD: Final = {
     "CF-STORE-001": "check the path and the disk",
     "CF-STORE-006": "verify as a user who may read it",
+    "CF-S3-001": "verify again",
+    "CF-S3-002": "check the network and the endpoint, then verify again",
+    "CF-S3-004": "verify with credentials that may read it",
+    "CF-S3-005": "renew the credentials, then verify again",
+    "CF-S3-006": "set the clock, then verify again",
+    "CF-S3-007": "verify again later",
+    "CF-S3-008": "verify with credentials that may read it",
+    "CF-S3-009": "verify with credentials that may read it",
+    "CF-S3-011": "verify again later",
 }
 """What keeps a log from being read, and what to do: nothing is said of the log by that."""
 
@@ -48,18 +63,44 @@ class Outcome(NamedTuple):
     apart: bool = False
     broken: bool = False
 
+    @property
+    def end(self) -> int:
+        """Entries that its checkpoints cover."""
+        return max(self.checkpoints, default=0)
+
+
+def is_apart(check: LogCheck) -> bool:
+    """Whether a log's identity ended it to keep it apart from the logs it cites, under a checkpoint."""
+    return 0 <= check.last_word < max(check.checkpoints, default=0)
+
 
 def cited(
-    one: Outcome, everything: Mapping[str, Outcome], archived: Mapping[str, Archived], *, partial: bool
+    one: Outcome,
+    everything: Mapping[str, Outcome],
+    archived: Mapping[str, Archived],
+    *,
+    partial: bool,
+    lags: bool,
 ) -> Iterator[Finding]:
-    """Findings about other logs whose last checkpoint a session of this log cites; ``archived`` by origin."""
+    """Findings about other logs whose last checkpoint a session of this log cites; ``archived`` by origin.
+
+    ``lags``: logs come to this place one after the other, so that what is cited may still be on its way.
+    """
     for name, _, told in one.seen:
-        if name not in everything:
-            elsewhere = archived.get(told[0]) if len(told) == 3 else None
-            if len(told) == 3 and elsewhere is not None and elsewhere.name == name:
-                if not partial and not elsewhere.had(told[1], told[2]):
-                    yield _another(one.name, name)
-            elif not partial and not one.apart:
+        here = everything.get(name)
+        elsewhere = archived.get(told[0]) if here is None and len(told) == 3 else None
+        if len(told) == 3 and elsewhere is not None and elsewhere.name == name:
+            if not partial and not elsewhere.had(told[1], told[2]):
+                yield _another(one.name, name)
+            continue
+        if here is None and one.apart:
+            continue
+        if lags and len(told) == 3 and not partial and told[1] > (0 if here is None else here.end):
+            if here is None or not here.blind:
+                yield behind(one.name, name, told[1], 0 if here is None else here.end)
+            continue
+        if here is None:
+            if not partial:
                 yield Finding(
                     "CF-VERIFY-004",
                     name,
@@ -70,10 +111,10 @@ def cited(
         if len(told) == 2:
             yield Finding(told[0], name, told[1], "the citing log was not written by Counterfoil")
             continue
-        if everything[name].blind:
+        if here.blind:
             continue
         origin, size, root = told
-        if everything[name].checkpoints.get(size) != root or not origin.endswith(f"/{name}"):
+        if here.checkpoints.get(size) != root or not origin.endswith(f"/{name}"):
             yield _another(one.name, name)
 
 
@@ -145,6 +186,35 @@ def kept_elsewhere(archived: Mapping[str, Archived], here: Iterable[str]) -> Ite
         yield Finding("CF-VERIFY-072", place, message, hint, "intact")
 
 
+def behind(log: str, name: str, size: int, end: int) -> Finding:
+    """The finding for a log that is cited further than it stands in a place where logs arrive part by part."""
+    return Finding(
+        "CF-S3-027",
+        name,
+        f"log {log} cites entry {size} of this log, of which {end} entries are here",
+        "its writer has not uploaded them yet, or they were deleted: counterfoil push on the machine that wrote it",
+        "incomplete",
+    )
+
+
+def on_its_way(store: FolderStore, name: str, head: keys.Head | None, end: int) -> Finding | None:
+    """The finding for entries behind ``end`` that this machine remembers and still has to bring here."""
+    if head is None or head.size <= end:
+        return None
+    spool = store.waiting(name, head.segment)
+    if spool is None:
+        return None
+    count = head.size - end
+    what = f"entry {end} is" if count == 1 else f"entries {end} to {head.size - 1} are"
+    return Finding(
+        "CF-S3-025",
+        name,
+        f"{what} not in the bucket yet ({count}): they wait in {spool}",
+        "they are uploaded by the next process that records there, or by counterfoil push",
+        "incomplete",
+    )
+
+
 def foreign(store: FolderStore) -> Iterator[Finding]:
     """Files in the evidence that are none of its own (CF-VERIFY-002), so that nobody slips anything in beside the logs.
 
@@ -207,6 +277,9 @@ def absent(
             if name in here and here[name] not in heads:
                 continue  # said of the log that stands there (CF-VERIFY-053)
         elif head.evidence not in places or stands(head):
+            continue
+        if (later := on_its_way(store, name, head, 0)) is not None:
+            yield later
             continue
         entries = "1 entry" if head.size == 1 else f"{head.size} entries"
         yield Finding(

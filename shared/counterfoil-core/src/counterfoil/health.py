@@ -19,12 +19,15 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Final
 
-from counterfoil import choosing, keys, plugins, settings, switches
+from counterfoil import keys, locking, plugins, settings, switches
 from counterfoil._version import __version__
 from counterfoil.bundles.form import is_bundle
 from counterfoil.environment import clock, distributions
 from counterfoil.errors import CounterfoilError
+from counterfoil.places import bucket_of, is_bucket
 from counterfoil.stores import FolderStore, open_store
+from counterfoil.stores.s3.pushing import backlog_of
+from counterfoil.stores.s3.spool import spools
 
 __all__ = ["FAIL", "OK", "WARN", "Check", "examine"]
 
@@ -60,6 +63,7 @@ def examine(evidence: str | None = None) -> list[Check]:
         "keys": _keys,
         "plugins": _plugins,
         "settings": _start,
+        "spool": _spools,
         "evidence": lambda: _evidence(evidence),
     }
     for name, part in parts.items():
@@ -196,6 +200,9 @@ def _evidence(named: str | None) -> Iterator[Check]:
         hint = "name the folder that a run wrote; counterfoil verify judges a bundle"
         yield Check("evidence", FAIL, f"{place} is a bundle: nothing records into one", hint)
         return
+    if is_bucket(place):
+        yield from _bucket(place)
+        return
     store = open_store(place)
     root = store.root
     if not root.exists():
@@ -221,9 +228,42 @@ def _evidence(named: str | None) -> Iterator[Check]:
     yield from _disk("evidence", root)
 
 
+def _bucket(place: str) -> Iterator[Check]:
+    """Whether the bucket answers, and can keep what it gets; what is on its way there is told of every place."""
+    bucket = bucket_of(place)
+    state = bucket.state()
+    if not state.exists:
+        yield Check("evidence", FAIL, f"{place}: there is no such bucket", f"counterfoil init {place}")
+    elif state.versioned is False or state.locking is False:
+        hint = "nothing keeps objects there: `counterfoil init` makes a bucket with Object Lock"
+        yield Check("evidence", FAIL, f"{place}: no versioning or no Object Lock", hint)
+    elif state.mode is None and bucket.options.retain is None:
+        hint = "set s3_retain, or a default retention of the bucket"
+        yield Check("evidence", WARN, f"{place}: objects are not locked", hint)
+    else:
+        yield Check("evidence", OK, f"{place}: versions are kept and locked")
+
+
+def _spools() -> Iterator[Check]:
+    """What waits on this machine for a bucket."""
+    for found in spools():
+        left = backlog_of(found)
+        if left.segments > left.live:
+            told = f"{found.name}: {left}" + (f"; last: {left.error}" if left.error else "")
+            yield Check("spool", WARN, told, f"counterfoil push; what waits is in {found.root}")
+        elif left.segments:
+            yield Check("spool", OK, f"{found.name}: {left}; its writer lives")
+        else:
+            yield Check("spool", OK, f"{found.name}: nothing waits")
+        for one in left.stranded:
+            told = f"{found.name}: another writer went on with log {one.log} from segment {one.segment}"
+            hint = f"{one.segments} segments of it stay in {found.root / one.log}"
+            yield Check("spool", FAIL, told, hint)
+
+
 def _live(store: FolderStore, name: str) -> bool:
     identity = keys.load_identity()
-    return identity is not None and choosing.is_live(f"{identity.keyid}/{name}")
+    return identity is not None and locking.is_live(f"{identity.keyid}/{name}")
 
 
 def _disk(name: str, path: Path) -> Iterator[Check]:

@@ -23,7 +23,7 @@ from counterfoil.capture import Capture
 from counterfoil.digest import Reducer, Reference, is_reference, references_in, sha256_hex
 from counterfoil.errors import CounterfoilError, LogError
 from counterfoil.named import Made, holds_all
-from counterfoil.stores import open_store
+from counterfoil.places import open_for_writing
 from counterfoil.writer import Writer
 
 __all__ = ["Intake"]
@@ -38,10 +38,7 @@ _at_exit: list[int] = []
 
 
 class Intake:
-    """Values, entries and losses of one evidence; the writer is opened at the first entry.
-
-    ``error`` tells why nothing is being recorded, if so.
-    """
+    """Values, entries and losses of one evidence, opened at the first entry; ``error`` says why nothing is recorded."""
 
     def __init__(
         self,
@@ -116,9 +113,10 @@ class Intake:
             return self._actors.key(actor)
 
     def flush(self, *, timeout: float | None = None) -> bool:
-        """Wait until everything recorded so far is on disk."""
-        writer = self._writer
-        return writer.flush(timeout=timeout) if writer is not None else self.losses == 0
+        """Wait until everything recorded so far is on disk; with durability ``remote``, in the bucket."""
+        if (writer := self._writer) is None:
+            return self.losses == 0
+        return writer.flush(timeout=timeout, remote=self.durability == "remote")
 
     def close(self) -> None:
         """Write everything, a last checkpoint, and release the log; runs still open end as ``abandoned``."""
@@ -155,7 +153,7 @@ class Intake:
                 tell: Callable[[list[tuple[int, str, bytes]]], None] | None = None
                 if sealed is not None:
                     tell = lambda entries: sealed(origin[0], entries)  # noqa: E731
-                writer = Writer(open_store(self.evidence), identity, opening=self._session, sealed=tell)
+                writer = Writer(open_for_writing(self.evidence), identity, opening=self._session, sealed=tell)
                 origin.append(writer.origin)
             except Exception as exc:
                 self._failed(exc)
@@ -179,6 +177,8 @@ class Intake:
         self._report(writer)
         if writer.lost:
             self._unlogged["not taken by the writer"] = writer.lost
+        if count := writer.stranded:
+            self._unlogged[f"not sent: log {writer.log} was taken"] = count
 
     def _close_with_child(self) -> None:
         """A process that multiprocessing made ends without ``atexit``; it runs finalizers instead."""
@@ -298,9 +298,9 @@ class Intake:
         """End what is still open, before the log is closed."""
 
     def _wait(self) -> None:
-        writer = self._writer
-        if writer is None or not writer.flush():
-            self.loss("a start record was not on disk before the call went on")
+        if not self.flush() or self._writer is None:
+            place = "in the bucket" if self.durability == "remote" else "on disk"
+            self.loss(f"a start record was not {place} before the call went on")
 
     def _log_losses(self, writer: Writer) -> None:
         with self._lock:

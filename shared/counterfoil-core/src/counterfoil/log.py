@@ -4,6 +4,7 @@ verify.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -20,9 +21,10 @@ from counterfoil.entries import (
     read_entry,
     same,
 )
-from counterfoil.errors import CounterfoilError, LogError
+from counterfoil.errors import CounterfoilError, LogError, StoreError
 from counterfoil.scanning import MEMBERS, SegmentScan, State
 from counterfoil.stores import FolderStore
+from counterfoil.stores.folder import store_error
 
 __all__ = [
     "ZERO",
@@ -40,12 +42,16 @@ __all__ = [
 
 
 class Step(NamedTuple):
-    """How a segment is read: what is recovered of it, whether it may be torn, and its first entry's operation."""
+    """How a segment is read: what is recovered of it, whether it may be torn, and its first entry's operation.
+
+    ``unread``: code and message, where the system does not let its beginning be read.
+    """
 
     number: int
     recovered: dict[str, Any] | None
     last: bool
     opening: str
+    unread: tuple[str, str] | None = None
 
 
 @dataclass(slots=True)
@@ -68,7 +74,18 @@ class LogScan(SegmentScan):
         """How to read each segment; all but the first segments of the log are looked into for that."""
         # What has a segment's name and is no file holds nothing; that it is there is told of the folder.
         numbers = [at for at in self.store.segments(self.log) if self.store.is_segment(self.log, at)]
-        openings = self._openings(numbers)
+        openings: dict[int, Entry] = {}
+        unread: dict[int, tuple[str, str]] = {}
+        for at, number in enumerate(numbers):
+            try:
+                opening = self._opening(number)
+            except StoreError as exc:
+                # What it says of those before it is not known, so nothing is held against them that it could explain.
+                unread[number] = exc.code, exc.message
+                numbers = numbers[: at + 1]
+                break
+            if opening is not None:
+                openings[number] = opening
         recovered = self._recoveries(openings)
         # A stop while a segment is begun leaves one without an opening: the one before it is still the last.
         last = max(openings, default=0)
@@ -78,6 +95,7 @@ class LogScan(SegmentScan):
                 recovered.get(number),
                 number >= last,
                 openings[number].op if number in openings else "",
+                unread.get(number),
             )
             for number in numbers
         ]
@@ -93,12 +111,15 @@ class LogScan(SegmentScan):
         elif step.opening == "missing":
             where = self.store.segment_name(self.log, step.number)
             yield self.problem("CF-LOG-012", where, "a segment is missing")
+        elif step.unread is not None:
+            self.unread = True
+            yield self.problem(step.unread[0], self.store.segment_name(self.log, step.number), step.unread[1])
         else:
             yield from self.segment_events(step.number, step.recovered, last=step.last)
 
     def start_at(self, number: int) -> bool:
         """Begin at a segment, with what its first entry tells of all before it; False when it tells nothing."""
-        opening = self._opening(number)
+        opening = self._openings([number]).get(number)
         if opening is None:
             return False
         self.covered = -1
@@ -121,10 +142,20 @@ class LogScan(SegmentScan):
             if number >= start:
                 yield from self.segment_events(number, recovered.get(number), last=number >= max(openings))
 
+    def since(self, number: int) -> Iterator[Event]:
+        """The same from a segment on, for who knows what stands before it; nothing when it cannot be begun there."""
+        numbers = [one for one in self.store.segments(self.log) if one >= number]
+        openings = self._openings(numbers)
+        if number in openings:
+            recovered = self._recoveries(openings)
+            self._resume(openings[number])
+            for one in numbers:
+                yield from self.segment_events(one, recovered.get(one), last=one >= max(openings))
+
     # -- segments -----------------------------------------------------------------------------------------------------
 
     def _opening(self, number: int) -> Entry | None:
-        """First entry of a segment, or None when its first chunk cannot be read."""
+        """First entry of a segment, None when its first chunk is no whole one; raises StoreError: nobody knows."""
         where = self.store.segment_name(self.log, number)
         try:
             with self.store.open_segment(self.log, number) as file:
@@ -140,13 +171,22 @@ class LogScan(SegmentScan):
                                 return None
                             return self.entry(value, item.data, number, chunk.start, cited, plain)
                     return None
-        except (CounterfoilError, OSError):
+        except StoreError:
+            raise
+        except CounterfoilError:
             return None
+        except OSError as exc:
+            raise store_error(exc, "cannot read the evidence", where) from exc
         return None
 
     def _openings(self, numbers: list[int]) -> dict[int, Entry]:
-        found = ((number, self._opening(number)) for number in numbers)
-        return {number: opening for number, opening in found if opening is not None}
+        found: dict[int, Entry] = {}
+        for number in numbers:
+            with contextlib.suppress(StoreError):
+                opening = self._opening(number)
+                if opening is not None:
+                    found[number] = opening
+        return found
 
     def _has_note(self, number: int) -> bool:
         where = self.store.segment_name(self.log, number)

@@ -21,6 +21,7 @@ from counterfoil import _folders, _home, segments, statements
 from counterfoil.dsse import Envelope
 from counterfoil.errors import CounterfoilError
 from counterfoil.keys import PublicKey
+from counterfoil.places import open_written
 from counterfoil.policy_form import MAX_SKEW
 from counterfoil.stores import FolderStore
 from counterfoil.told import Told
@@ -122,7 +123,7 @@ class _Receipts:
     def read(self) -> None:
         """Read what is new; raises StoreError when that cannot be done."""
         writer = self._recorder.open()
-        store = FolderStore(Path(self._recorder.evidence))
+        store = open_written(self._recorder.evidence)
         ring = {writer.identity.keyid: writer.identity.public}
         own = writer.origin.rpartition("/")[2]
         first = not self._places

@@ -30,7 +30,7 @@ from counterfoil.opening import Opened, opened
 from counterfoil.record_checks import RecordCheck, Ties
 from counterfoil.stored import Stored
 from counterfoil.stores import FolderStore
-from counterfoil.stores.watched import Watched
+from counterfoil.stores.place import Elsewhere
 
 if TYPE_CHECKING:
     from counterfoil.checks import (
@@ -52,9 +52,11 @@ _KNOWN: Final = Known()
 
 
 class Task(NamedTuple):
-    """A segment to check: folder of the evidence, log, how to read it, and public keys (32 bytes) by fingerprint."""
+    """A segment to check: where it is (a folder, or what opens it; None when only its owner can read it), its log, how
+    to read it, and public keys (32 bytes) by fingerprint.
+    """
 
-    root: str
+    place: str | Elsewhere | None
     log: str
     step: Step
     keys: dict[str, bytes]
@@ -110,7 +112,10 @@ def check_part(task: Task, told: Callable[[int], None] | None = None) -> Part | 
 
 
 def _check(task: Task, told: Callable[[int], None] | None) -> Part | None:
-    store = FolderStore(Path(task.root)) if told is None else Watched(Path(task.root), told)
+    if task.place is None:
+        return None
+    store = FolderStore(Path(task.place)) if isinstance(task.place, str) else task.place.open()
+    store.on_read = told
     scan = LogScan(store, task.log)
     if not scan.start_at(task.step.number):
         return None

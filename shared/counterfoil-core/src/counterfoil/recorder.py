@@ -21,6 +21,7 @@ from counterfoil.errors import CounterfoilError, LogError
 from counterfoil.hooks import Transfer
 from counterfoil.intake import Intake
 from counterfoil.named import given, handoffs_here, parents_here, sorted_once
+from counterfoil.places import check_durability
 
 __all__ = ["Call", "Recorder", "Run"]
 
@@ -37,6 +38,7 @@ class Recorder(Intake):
         mode: str = "observe",
         durability: settings.Durability = "group",
     ) -> None:
+        check_durability(evidence, durability)
         super().__init__(evidence, mode=mode, durability=durability)
         self._roots: dict[str, Call] = {}
         self._issued: tuple[int, set[str]] = (0, set())
@@ -63,7 +65,7 @@ class Recorder(Intake):
 
         ``key`` tells equal siblings apart (see ``records.step``), default the request's digest. ``handoffs`` and
         ``foreign`` are digests of statements that this recorder's log took; others are left out, a loss each. With
-        ``wait`` and durability ``call`` the record is on disk when this returns.
+        ``wait`` and durability ``call`` the record is on disk when this returns, with ``remote`` in the bucket.
         """
         id = id or secrets.token_hex(16)
         if not key and request is not None and parent is not None:
@@ -94,7 +96,7 @@ class Recorder(Intake):
             if call.start:
                 call.log = writer
                 run.started += 1
-        if wait and self.durability == "call":
+        if wait and self.durability != "group":
             self._wait()
         return call
 

@@ -13,12 +13,12 @@ An item never crosses a chunk.
 from __future__ import annotations
 
 import struct
-import zlib
 from collections.abc import Iterator
 from typing import Any, BinaryIO, Final, NamedTuple
 
 import zstandard
 
+from counterfoil._checksum import crc32
 from counterfoil.errors import LogError
 
 __all__ = [
@@ -116,7 +116,7 @@ def pack_item(kind: int, data: bytes) -> bytes:
 
 def _header(form: int, stored: bytes, raw_length: int) -> bytes:
     checked = _CHECKED.pack(form, len(stored), raw_length)
-    return checked + struct.pack("<I", zlib.crc32(stored, zlib.crc32(checked)))
+    return checked + struct.pack("<I", crc32(stored, crc32(checked)))
 
 
 def raw_chunk(data: bytes) -> bytes:
@@ -208,7 +208,7 @@ def read_chunks(
         stored = file.read(length) if length <= _TRUSTED or stop <= _size(file) else b""
         if len(stored) < length:
             raise TornChunk("a chunk is cut", offset=offset, where=where)
-        if zlib.crc32(stored, zlib.crc32(head[:12])) != checksum:
+        if crc32(stored, crc32(head[:12])) != checksum:
             raise TornChunk("a chunk's checksum does not match", offset=offset, where=where)
         if form == RAW:
             data = stored

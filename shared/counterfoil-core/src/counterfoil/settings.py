@@ -17,7 +17,7 @@ from counterfoil.switches import DEFAULT_EVIDENCE, OFF
 __all__ = ["DEFAULT_EVIDENCE", "OFF", "Durability", "Mode", "Settings", "load"]
 
 Mode = Literal["observe", "enforce", "hold"]
-Durability = Literal["group", "call"]
+Durability = Literal["group", "call", "remote"]
 
 _LIMIT: Final = 16 << 20
 """Bytes of a settings file."""
@@ -75,7 +75,7 @@ def load(
             f"setting {name}: {first['msg']}",
             code="CF-CONFIG-001",
             where=name,
-            hint="mode is observe, enforce or hold; durability is group or call",
+            hint="mode is observe, enforce or hold; durability is group, call or remote",
         ) from exc
 
 

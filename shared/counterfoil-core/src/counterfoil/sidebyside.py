@@ -118,7 +118,8 @@ class SideBySide:
             if found is None:
                 return
             name, step = found
-            task = Task(str(self._store.root), name, step, dict(self._keys[name]))
+            place = self._store.elsewhere(name, step.number)
+            task = Task(place, name, step, dict(self._keys[name]))
             self._ahead.append((name, step, self._threads.submit(self._ask, task)))
 
     def _all_steps(self) -> Iterator[tuple[str, Step]]:
@@ -140,9 +141,11 @@ class SideBySide:
             child = self._child()
             if (
                 child is None
+                or task.place is None
                 or not task.step.opening
                 or task.step.number < 0
                 or task.step.opening == "missing"
+                or task.step.unread is not None
             ):
                 return None
             _write(child.stdin, pickle.dumps(task, pickle.HIGHEST_PROTOCOL))  # type: ignore[arg-type]

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from counterfoil import log, notes, statements
 from counterfoil.dsse import Envelope
 from counterfoil.errors import CounterfoilError
+from counterfoil.places import open_written
 from counterfoil.reader import read
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ class Standing:
     def had(self, head: statements.Head) -> bool | None:
         """Whether a log of this evidence had a checkpoint; None when the log is not in it."""
         name = head.origin.rpartition("/")[2]
-        reader = read(self._recorder.evidence)
+        reader = read(open_written(self._recorder.evidence))
         if name not in reader.store.logs():
             return None
         with self._lock:
@@ -79,7 +80,7 @@ class Standing:
         """A handoff that stands in some log here, and the grants it rests on, as far as they do, the first one last."""
         self._recorder.flush()
         found: dict[str, tuple[Envelope, str | None]] = {}
-        for entry, statement in read(self._recorder.evidence).statements():
+        for entry, statement in read(open_written(self._recorder.evidence)).statements():
             one = statement.predicate
             if isinstance(one, statements.Handoff) and one.proof == "countersigned":
                 grant = None if one.authority is None else one.authority.grant
@@ -108,7 +109,7 @@ class Standing:
             return []
         try:
             self._recorder.flush()
-            return statements.parse_parents(read(self._recorder.evidence).blob(apart.sha256))
+            return statements.parse_parents(read(open_written(self._recorder.evidence)).blob(apart.sha256))
         except CounterfoilError:
             return []
 
@@ -122,7 +123,7 @@ class Standing:
         identity = self._recorder.open().identity.keyid
         self._recorder.flush()
         self._scanned = True
-        for entry, statement in read(self._recorder.evidence).statements():
+        for entry, statement in read(open_written(self._recorder.evidence)).statements():
             self._add(statement, identity)
             if isinstance(statement.predicate, statements.Handoff):
                 self._placed.add((f"{identity}/{entry.log}", statement.digest))

@@ -53,10 +53,11 @@ class Stated:
     def _look(self) -> None:
         """What earlier sessions of the log hold; what cannot be read holds nothing."""
         try:
-            sizes = (self._store.segment_size(self._log, one) for one in self._store.segments(self._log))
+            store = self._store.written()
+            sizes = (store.segment_size(self._log, one) for one in store.segments(self._log))
             if sum(sizes) > LOOK_MAX:
                 return
-            for event in LogScan(self._store, self._log).events():
+            for event in LogScan(store, self._log).events():
                 if isinstance(event, Entry) and event.op == "statement":
                     self._note(event.body_bytes)
         except (CounterfoilError, OSError):

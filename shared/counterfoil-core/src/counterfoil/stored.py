@@ -8,7 +8,7 @@ from typing import Final
 
 from counterfoil.alike import ValueMould, value_mould
 from counterfoil.before import Before
-from counterfoil.citations import Told, may_be_checkpoint, told_by
+from counterfoil.citations import MAX_LIST, Told, may_be_checkpoint, told_by
 from counterfoil.digest import INLINE, Reference
 from counterfoil.errors import CounterfoilError, StoreError
 from counterfoil.log import BlobSeen, read_blob
@@ -27,8 +27,6 @@ HANDOFF: Final = 2
 
 _LACKING_MAX: Final = 256
 """Lacking parts remembered of one composite; one that lacks more is never taken for whole."""
-_LIST_MAX: Final = 64 << 20
-"""Bytes of a list that is parsed; all of it stands in memory many times over."""
 _DIGEST: Final = re.compile("[0-9a-f]{64}")
 _LATELY: Final = 4096
 """References remembered as there: an end repeats what its start cites."""
@@ -259,7 +257,7 @@ class Stored:
         """Bytes of a list stored before; empty when they are something else. Raises StoreError: the disk fails."""
         digest = bytes.fromhex(ref.sha256)
         number, place = self.blobs.get(digest), self.citable.get(digest)
-        if number is None or number & _SIZE != ref.size or ref.size > _LIST_MAX:
+        if number is None or number & _SIZE != ref.size or ref.size > MAX_LIST:
             return b""
         try:
             return b"" if place is None or self._store is None else read_blob(self._store, self._name, place)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Iterator
 from typing import BinaryIO, Final
 
 from counterfoil import segments
+from counterfoil._checksum import crc32
 
 __all__ = ["has_hole", "is_note", "notes_from"]
 
@@ -32,7 +32,7 @@ def is_note(data: bytes, start: int) -> bool:
     return bool(
         kind == segments.NOTE
         and segments.ITEM_HEADER.size + int(text) == length
-        and zlib.crc32(stored, zlib.crc32(data[start : start + 12])) == checksum
+        and crc32(stored, crc32(data[start : start + 12])) == checksum
     )
 
 

@@ -18,6 +18,7 @@ from counterfoil import _folders, _home, notes, statements
 from counterfoil.dsse import Envelope
 from counterfoil.errors import CounterfoilError
 from counterfoil.peers import PeerHead
+from counterfoil.places import open_written
 from counterfoil.reader import read
 
 if TYPE_CHECKING:
@@ -138,7 +139,7 @@ class Told:
     def _look(self, origin: str, size: int) -> list[PeerHead]:
         self._recorder.flush()
         found = []
-        for entry, statement in read(self._recorder.evidence).statements():
+        for entry, statement in read(open_written(self._recorder.evidence)).statements():
             head = _told_by(statement, Envelope.parse(entry.body))
             if head is not None and (head.origin, head.size) == (origin, size):
                 found.append(head)

@@ -12,6 +12,7 @@ from typing import Final, Literal
 from counterfoil import statements
 from counterfoil.authority import Grant, why_not
 from counterfoil.dsse import Check
+from counterfoil.evidence_checks import behind
 from counterfoil.findings import Finding, Verdict
 from counterfoil.moulds import Known
 from counterfoil.trust import Judged, Policy
@@ -100,16 +101,20 @@ class Heads:
         """Note the heads in a verified statement that stands in a log."""
         own = predicate.own
         if own is not None and own.origin.startswith(f"{predicate.sender.key}/"):
-            here = own.origin == origin
-            told = origin if here else own.origin  # one text for all of them
+            # Before a session names the log's origin, its name is all that is known of it.
+            here = own.origin == origin or (not origin and own.origin.endswith(f"/{log}"))
+            told = origin if here and origin else own.origin  # one text for all of them
             self._told.setdefault(
                 (told, own.size, bytes.fromhex(own.root), "itself" if here else "owner"), log
             )
         for head in predicate.seen or ():
             self._told.setdefault((head.origin, head.size, bytes.fromhex(head.root), "witness"), log)
 
-    def findings(self, logs: dict[str, dict[int, str]]) -> Iterator[Finding]:
-        """Findings, given the checkpoints (size to root) of the logs that were read, by origin."""
+    def findings(self, logs: dict[str, dict[int, str]], *, lags: bool = False) -> Iterator[Finding]:
+        """Findings, given the checkpoints (size to root) of the logs that were read, by origin.
+
+        ``lags``: what is told of the end of a log may still be on its way here.
+        """
         roots: dict[tuple[str, int], bytes] = {}
         reported: set[tuple[str, int, bytes]] = set()
         for (origin, size, root, by), log in self._told.items():
@@ -120,7 +125,10 @@ class Heads:
                 continue
             reported.add((origin, size, root))
             name = origin.rpartition("/")[2]
-            if never:
+            end = max(logs.get(origin, ()), default=0)
+            if never and lags and not forked and size > end:
+                yield behind(log, name, size, end)
+            elif never:
                 yield Finding(
                     "CF-TRUST-043",
                     log,
@@ -164,6 +172,11 @@ class Acceptances:
         known = _taken(receipt) in self._here
         self._here.discard(_taken(receipt))
         return known
+
+    def leave_out(self, log: str) -> None:
+        """Count nothing of a log that could not be read to its end: what it accepted may be taken back there."""
+        if log == self._log:
+            self._log, self._here = "", set()
 
     def _go_on(self, log: str) -> None:
         if log == self._log:

@@ -10,6 +10,7 @@ import contextlib
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Final
 
 from counterfoil import evidence_checks, keys, trust
@@ -49,6 +50,7 @@ def verify(
     archives: Sequence[str | os.PathLike[str] | FolderStore] = (),
     full: bool = False,
     jobs: int | None = None,
+    retain: timedelta | None = None,
 ) -> Verification:
     """Check every byte of evidence, or of a bundle; never raises for what it finds, StoreError when there is nothing.
 
@@ -58,14 +60,16 @@ def verify(
     which the evidence must continue: each becomes a finding or a member of ``continues``, NoteError when one is no
     checkpoint; ``archives`` are places that logs of this evidence went to, judged with it as one: each archived log
     must be in one of them as it was; ``full`` computes signatures again that were found valid before; ``jobs``
-    processes read segments side by side (default: as many as there are cores, where there is much to read).
+    processes read segments side by side (default: as many as there are cores, where there is much to read);
+    ``retain`` is how long the objects of evidence in a bucket must be locked from their upload on (default: the
+    setting, else the locks must hold now).
     """
     for note in checkpoints:
         parse_checkpoint(note)
     reader = read(evidence)
     ring = keyring if isinstance(keyring, keys.Keyring) else keys.Keyring.load(keyring)
     with contextlib.nullcontext() if full else Signatures() as known:
-        judging = Judging(ring, check=None if known is None else known.check, jobs=jobs)
+        judging = Judging(ring, check=None if known is None else known.check, jobs=jobs, retain=retain)
         if policy is not None:
             judging.believe(policy)
         if isinstance(reader.store, BundleStore):
@@ -95,6 +99,7 @@ class Judging:
     check: Check | None = None
     policy: Policy | None = None
     jobs: int | None = 1
+    retain: timedelta | None = None
     doubts: list[Finding] = field(default_factory=list)
 
     def believe(self, policy: str | os.PathLike[str] | bytes | Policy) -> None:
@@ -125,8 +130,11 @@ def settled(
     before = _picture(store)
     seen = examine(store, judging, run, kept)
     for _ in range(_AGAIN):
+        if seen.result.verdict == "intact":
+            break
+        store.refresh()
         after = _picture(store)
-        if seen.result.verdict == "intact" or after == before:
+        if after == before:
             break
         # Somebody records meanwhile, and what was read first does not fit what was read last.
         before = after
@@ -159,6 +167,7 @@ def examine(
     else:
         wanted = {parse_checkpoint(note)[1].origin.rpartition("/")[2] for note in kept}
         names = [name for name in names if name in wanted or _in_scope(store, name, heads, run)]
+    found.extend(store.doubts(None if run is None else names, retain=judging.retain))
     for check in _judged(store, names, judging, heads, own, shared):
         checks[check.name] = check
         outcomes[check.name] = Outcome(
@@ -167,9 +176,11 @@ def examine(
             check.checkpoints,
             check.cites,
             check.statements.is_blind or check.scan.unread,
-            check.is_apart,
+            evidence_checks.is_apart(check),
             check.findings.has("broken"),
         )
+        if check.scan.unread:
+            shared.acceptances.leave_out(check.origin)
     archived = largest(one for check in checks.values() for one in check.statements.archived)
     parts = _left_over(store, archived, outcomes, found) if run is None else []
     for name, check in checks.items():
@@ -182,12 +193,13 @@ def examine(
             out.counts[key] += count
     out.counts["logs"] = len(outcomes)
     for one in outcomes.values():
-        found.extend(evidence_checks.cited(one, outcomes, archived, partial=run is not None))
+        found.extend(evidence_checks.cited(one, outcomes, archived, partial=run is not None, lags=store.lags))
     if run is None:
         found.extend(evidence_checks.unlike(outcomes, archived))
         found.extend(_interrupted(name) for name in parts)
         notes.extend(evidence_checks.kept_elsewhere(archived, [one.origin for one in outcomes.values()]))
-    found.extend(shared.heads.findings({one.origin: one.checkpoints for one in outcomes.values()}))
+    known = {one.origin: one.checkpoints for one in outcomes.values() if not one.blind}
+    found.extend(shared.heads.findings(known, lags=store.lags))
     found.extend(shared.acceptances.findings())
     found.extend(evidence_checks.absent(store, heads, outcomes, archived, partial=run is not None))
     found.extend(evidence_checks.copied(store, heads, outcomes))
@@ -201,7 +213,7 @@ def examine(
         found.add(
             Finding(
                 "CF-VERIFY-001",
-                str(store.root),
+                store.place,
                 "there is no log",
                 "name the folder of a run",
                 "cannot-tell",
@@ -240,17 +252,15 @@ def _judged(
 ) -> Iterator[LogCheck]:
     """The checks of all logs, done; with several jobs their segments are read side by side."""
     jobs = enough(store) if judging.jobs is None else judging.jobs
-    # What is no plain folder (a bundle, a folder with files put in the place of others) cannot be read by its path.
-    if jobs < 2 or not getattr(store, "by_path", type(store) is FolderStore):
+    if jobs < 2:
         for name in names:
             check = LogCheck(store, name, judging.ring, heads, own=own, shared=shared)
             check.run()
             yield check
         return
-    watch = getattr(store, "read_elsewhere", None)
     proven = Proven(shared.check)
     shared.check = proven.check
-    with SideBySide(store, names, jobs=jobs, told=watch) as ahead:
+    with SideBySide(store, names, jobs=jobs, told=store.on_read) as ahead:
         for name in names:
             check = LogCheck(store, name, judging.ring, heads, own=own, shared=shared)
             for step, part in ahead.parts(name):

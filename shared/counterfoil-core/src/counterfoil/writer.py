@@ -17,12 +17,13 @@ import time
 from typing import Any, Final
 
 from counterfoil import appending, keys, records, segments
-from counterfoil.appending import BLOB, ENTRY, Appender, Opening, Sealed
+from counterfoil.appending import BLOB, ENTRY, Opening, Sealed
 from counterfoil.bells import Bell, Waiter
-from counterfoil.choosing import Only, unlock
 from counterfoil.entries import MAX_ENTRY
 from counterfoil.errors import LogError
+from counterfoil.locking import unlock
 from counterfoil.packing import Item, entries_in, size_of
+from counterfoil.sealing import Sealer
 from counterfoil.stated import Stated
 from counterfoil.stores import FolderStore
 
@@ -48,23 +49,16 @@ MAX_BLOB: Final = segments.MAX_CHUNK - (2 << 20)
 MAX_BODY: Final = MAX_ENTRY - 512
 
 
-class Writer(Appender):
+class Writer(Sealer):
     """Appends to one log of one identity; safe to call from any thread.
 
-    ``opening`` makes the context of the ``session`` record; ``only`` names the one log to go on with. Raises StoreError
-    or LogError when no log can be opened.
+    ``opening`` makes the context of the ``session`` record. Raises StoreError or LogError when no log can be opened.
     """
 
     def __init__(
-        self,
-        store: FolderStore,
-        identity: keys.SigningKey,
-        *,
-        opening: Opening,
-        sealed: Sealed | None = None,
-        only: Only | None = None,
+        self, store: FolderStore, identity: keys.SigningKey, *, opening: Opening, sealed: Sealed | None = None
     ) -> None:
-        super().__init__(store, identity, opening=opening, sealed=sealed, only=only)
+        super().__init__(store, identity, opening=opening, sealed=sealed)
         self.lost = 0
         self.stated = Stated(store, self.log)
         self._queue: queue.SimpleQueue[Item] = queue.SimpleQueue()
@@ -111,12 +105,13 @@ class Writer(Appender):
         """Ask for a checkpoint over everything queued so far (returns at once)."""
         self._put((_CHECKPOINT,), 0)
 
-    def flush(self, *, timeout: float | None = None) -> bool:
+    def flush(self, *, timeout: float | None = None, remote: bool = False) -> bool:
         """Wait until everything queued so far is on disk; False when that failed or ``timeout`` (seconds) passed.
 
+        With ``remote``, where the log goes on to another place: until it is there, at most as long as the settings say.
         Also False once after something was not taken at all. On the writer's own thread (a plugin) it cannot wait.
         """
-        done = Waiter()
+        done = Waiter(seal=remote and self.store.remote is not None)
         with self._gate:
             if self._closed or threading.current_thread() is self._thread:
                 return self._closed and self.error is None and self.lost == 0
@@ -126,6 +121,9 @@ class Writer(Appender):
         while not done.wait(LOOK if until is None else max(0.0, min(LOOK, until - time.monotonic()))):
             if not self._thread.is_alive() or (until is not None and time.monotonic() >= until):
                 return False
+        if done.ok and done.seal and self.store.remote is not None:
+            left = None if until is None else max(0.0, until - time.monotonic())
+            return self.store.remote.wait(self.log, done.upto, left)
         return done.ok
 
     def close(self) -> None:
@@ -154,8 +152,8 @@ class Writer(Appender):
 
     def _put(self, item: Item, size: int, *, fits: bool = True) -> bool:
         with self._gate:
-            pending = self._taken - self._written
-            if self._closed or not fits or pending > PENDING_MAX * (1 if self.error is not None else 4):
+            limit = 4 * PENDING_MAX if self.error is None else PENDING_MAX
+            if self._closed or not fits or self._taken - self._written > limit:
                 if item[0] == ENTRY:
                     self.lost += 1
                     self._untaken += 1
@@ -167,6 +165,7 @@ class Writer(Appender):
         return True
 
     def _release(self) -> None:
+        self._finish()
         with self._gate:
             fd, self._fd = self._fd, -1
             locks, self._locks = self._locks, []
@@ -202,9 +201,10 @@ class Writer(Appender):
         owed = closing = False
         while not closing:
             timeout = None
-            if self._items or uncovered_since is not None or self._unkept is not None:
+            seal_at = self._seal_at()
+            if self._items or uncovered_since is not None or self._unkept is not None or seal_at < math.inf:
                 due_at = math.inf if uncovered_since is None else uncovered_since + DELAY
-                due_at = retry_at if self._items else due_at
+                due_at = min(retry_at if self._items else due_at, seal_at)
                 if self._unkept is not None:
                     due_at = min(due_at, self._kept + KEEP)
                 timeout = max(0.0, max(due_at, retry_at) - time.monotonic())
@@ -220,17 +220,24 @@ class Writer(Appender):
                 owed |= wanted
             if time.monotonic() < retry_at and not closing and not self._waiters:
                 continue  # a failing disk is asked once a second, or when somebody waits for it
+            self._notice_taken()
             self._tell_losses()
-            if closing and (self._session_done or self._items):
+            if closing and (self._session_done or self._items or self._flight is not None):
                 self._tell_end()
             due = uncovered_since is not None and time.monotonic() >= uncovered_since + DELAY
             full = (
                 self._index + entries_in(self._items) - self._covered >= EVERY
                 or self._offset >= appending.SEGMENT_SIZE
             )
+            seal = self._sealing(closing=closing, asked=any(one.seal for one in self._waiters))
             # Where nobody waits and a whole group is there, it is made while the disk is busy with this one.
-            ahead = not (owed or closing or self._waiters or self.gone) and self._queue.qsize() >= GROUP
-            ok = self._write_out(checkpoint=owed or due or closing or full, closing=closing, ahead=ahead)
+            ahead = (
+                not (owed or seal or closing or self._waiters or self.gone) and self._queue.qsize() >= GROUP
+            )
+            ok = self._write_out(
+                checkpoint=owed or due or seal or closing or full, closing=closing, ahead=ahead
+            )
+            ok = ok and (not seal or self._seal())
             if self._unkept is not None and (
                 owed or due or closing or self.gone or time.monotonic() >= self._kept + KEEP
             ):
@@ -251,19 +258,25 @@ class Writer(Appender):
 
         With ``ahead`` the last of them may still be on its way to the disk.
         """
+        failed = False
         while True:
             part = self._next_part()
-            last = len(part) == len(self._items)
-            if self._commit(part, checkpoint=checkpoint and last, ahead=ahead or not last):
+            last, there = len(part) == len(self._items), len(self._items)
+            # Behind a failure nothing goes ahead: on a disk that fails for good there would always be something back.
+            if self._commit(part, checkpoint=checkpoint and last, ahead=(ahead or not last) and not failed):
                 del self._items[: len(part)]
+                self._part = PART if last else self._part if failed else min(PART, 2 * self._part)
                 if last:
-                    self._part = PART
                     return True
                 continue
-            self._part = min(self._part, max(size_of(part) // 2, 1))
+            failed = True
+            # The group before may be what failed, and stands in front again.
+            back = self._items[: len(self._items) - there]
+            if size := size_of(back or part):  # a checkpoint alone says nothing of how much is too much
+                self._part = min(self._part, max(size // 2, 1))
             if self.gone or not closing:
                 return False
-            if len(part) <= 1:
+            if len(part) <= 1 and not back:
                 # Nothing more fits; what is there already may still be signed.
                 self._commit([], checkpoint=True)
                 return False
@@ -313,27 +326,29 @@ class Writer(Appender):
         if self._waiters:
             self._refused = self.lost
         for waiter in self._waiters:
-            waiter.done(ok=ok)
+            waiter.done(ok=ok, upto=self._sealed_last)
         self._waiters.clear()
 
     def _gather(self, item: Item) -> tuple[bool, bool]:
         """Take what is queued, bounded by count; returns (closing, checkpoint wanted)."""
-        wanted, count = False, 0
+        wanted, count, take, items = False, 0, self._queue.get_nowait, self._items
         while True:
             kind = item[0]
-            if kind == _SYNC:
+            if kind == ENTRY:
+                items.append(item)
+                count += 1
+                if count >= GROUP:
+                    return False, wanted
+            elif kind == BLOB:
+                items.append(item)
+            elif kind == _SYNC:
                 self._waiters.append(item[1])
             elif kind == _CHECKPOINT:
                 wanted = True
-            elif kind == _CLOSE:
-                return True, True
             else:
-                self._items.append(item)
-                count += kind == ENTRY
-            if count >= GROUP:
-                return False, wanted
+                return True, True
             try:
-                item = self._queue.get_nowait()
+                item = take()
             except queue.Empty:
                 return False, wanted
 

@@ -17,6 +17,7 @@ import pytest
 import counterfoil
 from counterfoil import canonical, segments, verification
 from counterfoil.cli import progress
+from counterfoil.stores import FolderStore
 
 
 def test_intact(process: Any, desk: Any) -> None:
@@ -144,10 +145,9 @@ def test_progress_is_shown_to_a_person_who_waits(
     monkeypatch.setattr(progress.sys, "stderr", stream)
     monkeypatch.setattr(progress, "PATIENCE", patience)
     monkeypatch.setenv("TERM", "xterm")
-    store = progress.WatchedStore(desk.evidence)
-    with home(desk.home):
+    store = FolderStore(desk.evidence)
+    with home(desk.home), progress.watched(store):
         assert verification.verify(store).verdict == "intact"
-    store.done()
     assert ("reading" in stream.getvalue()) == (patience == 0)
 
 
@@ -159,21 +159,19 @@ def test_progress_goes_on_while_other_processes_read(
     monkeypatch.setattr(progress, "PATIENCE", 0.0)
     monkeypatch.setenv("TERM", "xterm")
     told: list[tuple[int, int]] = []
-    store = progress.WatchedStore(desk.evidence)
-    elsewhere = store.read_elsewhere
-    monkeypatch.setattr(
-        store, "read_elsewhere", lambda size: (told.append((size, store._read)), elsewhere(size))
-    )
+    store = FolderStore(desk.evidence)
+    bar = progress.Bar(store)
+    store.on_read = lambda size: (told.append((size, bar._read)), bar.count(size))
     with home(desk.home):
         assert verification.verify(store, jobs=2).verdict == "intact"
-    store.done()
+    bar.done()
     whole = sum(path.stat().st_size for path in desk.evidence.rglob("*.seg"))
     assert sum(size for size, _ in told) >= whole
     assert [before for _, before in told] == sorted(before for _, before in told)
     assert "reading" in stream.getvalue()
-    assert store._total == whole
-    assert store._progress is not None
-    assert store._progress.tasks[0].completed == whole
+    assert bar._total == whole
+    assert bar._progress is not None
+    assert bar._progress.tasks[0].completed == whole
 
 
 def test_no_colour_reaches_a_pipe(cli: Any, desk: Any) -> None:

@@ -11,6 +11,7 @@ import zlib
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+import surroundings
 import wholes
 from evidence import MEDIA, Place, place
 
@@ -402,8 +403,9 @@ def _seeds(name: str) -> list[bytes]:
             % (MEDIA[3].encode(), MEDIA[2].encode())
         ],
     }
-    if name in wholes.TARGETS:
-        return wholes.seeds(name)
+    for more in (wholes, surroundings):
+        if name in more.TARGETS:
+            return more.seeds(name)
     documents = [
         b'{"a":[1,-2.5,"\xc3\xa9\\n"],"b":{"c":null,"d":true}}',
         b'{"$bytes":"AAAA"}',
@@ -412,26 +414,39 @@ def _seeds(name: str) -> list[bytes]:
     return found.get(name, documents)
 
 
-TARGETS: dict[str, Target] = wholes.TARGETS | {
-    made.__name__: made
-    for made in (
-        *(canonical_loads, canonical_check, envelope, envelope_mapping, compact, statement, parents, note),
-        *(
-            own_checkpoint,
-            verifier_key,
-            proof,
-            record,
-            reduced,
-            value_of,
-            chunks,
-            items,
-            stream,
-            segment_file,
-        ),
-        *(log_entries, log_printed, home_keyring, home_head, home_identity, settings_file),
-        *(settings_environment, selectors),
-    )
-}
+TARGETS: dict[str, Target] = (
+    wholes.TARGETS
+    | surroundings.TARGETS
+    | {
+        made.__name__: made
+        for made in (
+            *(
+                canonical_loads,
+                canonical_check,
+                envelope,
+                envelope_mapping,
+                compact,
+                statement,
+                parents,
+                note,
+            ),
+            *(
+                own_checkpoint,
+                verifier_key,
+                proof,
+                record,
+                reduced,
+                value_of,
+                chunks,
+                items,
+                stream,
+                segment_file,
+            ),
+            *(log_entries, log_printed, home_keyring, home_head, home_identity, settings_file),
+            *(settings_environment, selectors),
+        )
+    }
+)
 """name -> parser; each raises CounterfoilErrors only."""
 SEEDS: Callable[[str], list[bytes]] = functools.cache(_seeds)
 """name -> well-formed inputs."""

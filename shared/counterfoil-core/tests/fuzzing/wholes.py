@@ -274,16 +274,16 @@ def segment_copy(data: bytes) -> None:
     with here.holding(data) as evidence:
         copy = read_copy(FolderStore(evidence), here.log, 0, "copy")
         read_copy(FolderStore(evidence), here.log, 0, "copy", head=True)
-    assert copy is not None
-    assert b"".join(copy.data[one.start : one.end] for one in copy.regions) == data
-    for one in copy.parts.values():
-        copy.stored(one, 0)  # type: ignore[arg-type]
-    copy.notes()
-    copy.ends_clean()
-    claims(copy.openings())
-    listed, _ = faults(copy, 0, before=None)
-    assert all(0 <= one.start <= one.end <= len(data) for one in listed)
-    Copy("copy", data)
+        assert copy is not None
+        assert b"".join(copy.data[one.start : one.end] for one in copy.regions) == data
+        for one in copy.parts.values():
+            copy.stored(one, 0)  # type: ignore[arg-type]
+        copy.notes()
+        copy.ends_clean()
+        claims(copy.openings())
+        listed, _ = faults(copy, 0, before=None)
+        assert all(0 <= one.start <= one.end <= len(data) for one in listed)
+        Copy("copy", data)
 
 
 def scrub_mirror(data: bytes) -> None:

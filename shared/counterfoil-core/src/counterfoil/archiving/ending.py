@@ -7,13 +7,24 @@ from typing import Any
 
 from counterfoil import environment, keys, records, values
 from counterfoil._version import __version__
+from counterfoil.appending import Opening
 from counterfoil.choosing import Only
 from counterfoil.digest import Reducer
 from counterfoil.errors import ArchiveError
 from counterfoil.stores import FolderStore
 from counterfoil.writer import Writer
 
-__all__ = ["end_log", "opening"]
+__all__ = ["OneLog", "end_log", "opening"]
+
+
+class OneLog(Writer):
+    """A writer of the one log that is asked for; raises LogError (CF-LOG-037) when it is not to be had."""
+
+    def __init__(
+        self, store: FolderStore, identity: keys.SigningKey, *, only: Only, opening: Opening
+    ) -> None:
+        self.only = only
+        super().__init__(store, identity, opening=opening)
 
 
 def end_log(store: FolderStore, identity: keys.SigningKey, name: str) -> None:
@@ -23,7 +34,7 @@ def end_log(store: FolderStore, identity: keys.SigningKey, name: str) -> None:
         ArchiveError: CF-ARCHIVE-007: the disk did not take it.
         LogError: CF-LOG-037: a writer has the log, or it is not whole.
     """
-    writer = Writer(store, identity, opening=_short, only=Only(name, alone=True))
+    writer = OneLog(store, identity, only=Only(name, alone=True), opening=_short)
     try:
         body = records.build({"op": "archived", "phase": "point"}, {"at": records.now()})
         ok = writer.entry(body) and writer.flush()

@@ -24,9 +24,10 @@ _LIST_MAX: Final = 64 << 20
 
 @dataclass(slots=True)
 class Facts:
-    """``first`` and ``last`` in Unix microseconds, 0 where nothing tells a time; ``ended``: its last word is said, under a checkpoint.
+    """``first`` and ``last`` in Unix microseconds, 0 where nothing tells a time.
 
-    ``open_until``: when the last handoff in it that crosses processes expires, in milliseconds.
+    ``ended``: its last word is said, under a checkpoint; ``open_until``: when the last handoff in it that crosses
+    processes expires, in milliseconds.
     """
 
     first: int = 0

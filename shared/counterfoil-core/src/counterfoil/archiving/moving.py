@@ -16,10 +16,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from counterfoil import choosing, keys, records, statements
+from counterfoil import keys, locking, records, statements
 from counterfoil._folders import sync_folder
 from counterfoil.archived import Archived, Manifest, largest
-from counterfoil.archiving.ending import end_log, opening
+from counterfoil.archiving.ending import OneLog, end_log, opening
 from counterfoil.archiving.facts import Facts, facts_of
 from counterfoil.archiving.places import Place, open_place, pieces_of
 from counterfoil.archiving.surveying import LogState, Survey, survey
@@ -27,7 +27,8 @@ from counterfoil.checks import LogCheck
 from counterfoil.choosing import Only
 from counterfoil.digest import sha256_hex
 from counterfoil.dsse import Envelope
-from counterfoil.errors import ArchiveError, CounterfoilError
+from counterfoil.errors import ArchiveError, CounterfoilError, StoreError
+from counterfoil.evidence_checks import is_apart
 from counterfoil.findings import Verification
 from counterfoil.stores import FolderStore
 from counterfoil.stores.folder import store_error
@@ -126,12 +127,15 @@ class _Mover:
                 self._remember_moved(one)
                 continue
             place = open_place(one.said.place, self._store)
-            pieces = list(one.manifest.segments)
-            if place.wrong(one.name, pieces):
+            try:
+                wrong = bool(place.wrong(one.name, list(one.manifest.segments)))
                 why = f"it was archived, but {one.said.place} does not hold it as it was"
+            except StoreError as exc:
+                wrong, why = True, f"it was archived, and {one.said.place} cannot be asked: {exc.message}"
+            if wrong:
                 self._out.skipped.append((by_name[one.name], why))
                 continue
-            locks = choosing.lock_log(self._store, one.name, one.origin)
+            locks = locking.lock_log(self._store, one.name, one.origin)
             if not locks:
                 self._out.skipped.append((by_name[one.name], "a writer has it"))
                 continue
@@ -139,7 +143,7 @@ class _Mover:
                 self._take_away(one, place)
             finally:
                 for lock in locks:
-                    choosing.unlock(lock)
+                    locking.unlock(lock)
             self._out.finished.append(one)
 
     # -- some logs ----------------------------------------------------------------------------------------------------
@@ -153,7 +157,7 @@ class _Mover:
                 self._told(f"{one.name}: ending it")
                 if not self._found.facts[one.name].ended:
                     end_log(self._store, self._identity, one.name)
-                locks = choosing.lock_log(self._store, one.name, one.origin)
+                locks = locking.lock_log(self._store, one.name, one.origin)
                 held += locks
                 found = self._copy(one, retain) if locks else None
                 if found is not None:
@@ -168,7 +172,7 @@ class _Mover:
                 self._out.archived.append(done)
         finally:
             for lock in held:
-                choosing.unlock(lock)
+                locking.unlock(lock)
 
     def _copy(self, one: LogState, retain: int | None) -> Archived | None:
         """Verify a log that is held, copy it, read the copy, and sign; None where it cannot be."""
@@ -176,8 +180,14 @@ class _Mover:
         check = LogCheck(self._store, one.name, ring, keys.remembered_heads(), own=ring.own)
         judged = Verification(check.run())
         facts = facts_of(self._store, one.name)
-        # What another home wrote meanwhile is looked at by the next call.
-        if judged.verdict not in ("intact", "incomplete") or not facts.ended or not check.is_apart:
+        # What was written meanwhile is looked at by the next call.
+        younger = facts.last > one.last
+        if (
+            younger
+            or judged.verdict not in ("intact", "incomplete")
+            or not facts.ended
+            or not is_apart(check)
+        ):
             self._out.skipped.append((one, "it changed meanwhile"))
             return None
         numbers = self._store.segments(one.name)
@@ -271,7 +281,7 @@ class _Mover:
         return self._writer
 
     def _writing(self, only: Only) -> Writer:
-        return Writer(self._store, self._identity, opening=opening, only=only)
+        return OneLog(self._store, self._identity, only=only, opening=opening)
 
     def close(self) -> None:
         """End the session of the log of the statements."""

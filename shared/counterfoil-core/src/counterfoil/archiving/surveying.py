@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
-from counterfoil import choosing, keys, verification
+from counterfoil import keys, locking, verification
 from counterfoil.archived import Archived, largest
 from counterfoil.archiving.facts import Facts, facts_of
 from counterfoil.errors import ArchiveError
@@ -128,7 +128,7 @@ def _state(origin: str, own: str | None, found: Facts, before: int | None, *, un
         return "unfit"
     if found.archived:
         return "index"
-    if choosing.is_live(origin):
+    if locking.is_live(origin):
         return "live"
     if before is None or found.first >= before or not found.last:
         return "young"

@@ -287,7 +287,7 @@ def _check_places(store: FolderStore, target: Path) -> None:
     if isinstance(store, BundleStore):
         raise BundleError("this is a bundle already", code="CF-BUNDLE-036", hint="name the evidence itself")
     check_exists(store)
-    if Path(os.path.realpath(target)).is_relative_to(os.path.realpath(store.root)):
+    if store.holds(Path(os.path.realpath(target))):
         _in_the_way(target, "every byte inside evidence is evidence", "name a file outside of it")
 
 

@@ -9,6 +9,7 @@ from typing import Any, Final
 from counterfoil import canonical, notes, records, statements
 from counterfoil.bundles.form import MAX_LIST
 from counterfoil.bundles.scanner import is_hex
+from counterfoil.citations import is_citation, read_list
 from counterfoil.digest import MEDIA_JSON, Reference, is_reference, references_in, sha256_hex
 from counterfoil.dsse import Envelope
 from counterfoil.entries import Entry
@@ -142,12 +143,13 @@ class Looked:
     __slots__ = ("_lists",)
 
     def __init__(self) -> None:
-        self._lists: set[Reference] = set()
+        self._lists: set[tuple[str, int]] = set()
 
     def first(self, listed: Reference) -> bool:
-        """Whether this is the first time."""
-        new = listed not in self._lists
-        self._lists.add(listed)
+        """Whether this is the first time, under whatever media type it is cited."""
+        key = (listed.sha256, listed.size)
+        new = key not in self._lists
+        self._lists.add(key)
         return new
 
 
@@ -203,11 +205,11 @@ def _seen(entry: Entry, read: Read, looked: Looked) -> Iterator[tuple[bool, str,
         if not looked.first(reference):
             return
         try:
-            listed = canonical.loads(read(reference) if reference.size <= MAX_LIST else b"")
+            listed = read_list(read(reference) if reference.size <= MAX_LIST else b"")
         except CounterfoilError:
             return
     for one in listed if type(listed) is list else []:
-        if type(one) is dict and type(one.get("log")) is str and is_reference(one.get("note")):
+        if is_citation(one) and is_reference(one.get("note")):
             yield apart, one["log"], Reference.from_dict(one["note"])
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from counterfoil import canonical, keys, records
-from counterfoil.bundles.facts import Facts, Looked, heads_of, references_of
+from counterfoil import keys, records
+from counterfoil.bundles.facts import Facts, Looked, heads_of
 from counterfoil.bundles.opened import Opened
 from counterfoil.bundles.parts import BlobGraph, part_from
-from counterfoil.citations import is_list_of_citations
-from counterfoil.digest import Reference, is_reference, looks_like_reference, references_in, sha256_hex
+from counterfoil.citations import is_list_of_citations, read_list
+from counterfoil.digest import Reference, is_reference, looks_like_reference, sha256_hex
 from counterfoil.entries import BlobSeen, Entry, same
 from counterfoil.errors import CounterfoilError
 from counterfoil.findings import Finding, Verdict
@@ -43,7 +43,7 @@ class Judge:
         self._head = head
         self._findings: list[Finding] = []
         self._held = Held(opened, origin)
-        self._listed, self._cited, self._stood = Looked(), Looked(), Looked()
+        self._listed, self._stood = Looked(), Looked()
         self._checkpoints: dict[int, str] = {}
         self._statements = StatementCheck(self._held, ring, self._checkpoints, self._say, shared)
         self._statements.origin, self._statements.identity = origin, self._log.section.identity
@@ -145,19 +145,20 @@ class Judge:
             return
         self._statements.new_session()
         listed = context.get("seen")
-        if looks_like_reference(listed):
+        apart = looks_like_reference(listed)
+        if apart:
             if is_reference(listed) and not self._listed.first(Reference.from_dict(listed)):
                 return
             try:
-                listed = canonical.loads(self._held.read(Reference.from_dict(listed)))
+                listed = read_list(self._held.read(Reference.from_dict(listed)))
             except CounterfoilError:
                 listed = None
             if not is_list_of_citations(listed):
                 self._say("CF-CANON-011", at, "the list of other logs cannot be read")
                 return
-        inline = set(references_in(entry.body))
-        for note in dict.fromkeys(references_of(entry, self._held.read, self._cited)):
-            if note not in inline and not self._held.there(note):
+        # What stands in the record itself was looked at with its other references.
+        for one in listed if apart else []:
+            if is_reference(one.get("note")) and not self._held.there(Reference.from_dict(one["note"])):
                 self._say("CF-VERIFY-010", at, "the checkpoint of another log that it cites is missing")
 
     def _tie(self, content: dict[str, Any], facts: Facts, at: str) -> None:

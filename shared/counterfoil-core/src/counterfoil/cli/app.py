@@ -26,6 +26,8 @@ from counterfoil.cli import (
     log,
     output,
     policy,
+    pull,
+    push,
     scrub,
     show,
     verify,
@@ -97,6 +99,8 @@ def _build() -> typer.Typer:
     app.command("export")(export.export)
     app.command("scrub")(scrub.scrub)
     app.command("archive")(archive.archive)
+    app.command("push")(push.push)
+    app.command("pull")(pull.pull)
     group = typer.Typer(invoke_without_command=True, callback=keys.keys, **options)
     group.command("show")(keys.show)
     group.command("pin")(keys.pin)

@@ -15,7 +15,7 @@ from counterfoil.archiving import LogState, Survey, times
 from counterfoil.bundles.store import BundleStore
 from counterfoil.cli import output
 from counterfoil.cli.options import Debug, E, Evidence, Json, evidence_path, option
-from counterfoil.cli.progress import WatchedStore
+from counterfoil.cli.progress import watched
 from counterfoil.errors import ArchiveError, ConfigError
 from counterfoil.reader import read
 from counterfoil.stores import FolderStore
@@ -72,7 +72,7 @@ def archive(
         raise ArchiveError(
             "only evidence in a folder is archived",
             code="CF-ARCHIVE-009",
-            where=str(store.root),
+            where=store.place,
             hint="a bucket keeps its objects by its own retention; a bundle is an archive already",
         )
     if before is None and not report:
@@ -84,11 +84,8 @@ def archive(
         )
     until = None if before is None else times.before(before, now=time.time(), name="--before")
     kept = None if retain is None else times.span(retain, name="--retain")
-    watched = WatchedStore(store.root, passes=2)
-    try:
-        found = archiving.survey(watched, before=until)
-    finally:
-        watched.done()
+    with watched(store, passes=2):
+        found = archiving.survey(store, before=until)
     place = to or f"{os.path.realpath(store.root)}-archive"
     if report:
         return _report(found, json=json)

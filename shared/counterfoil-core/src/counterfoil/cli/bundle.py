@@ -9,7 +9,7 @@ import typer
 from counterfoil.bundles import cutting
 from counterfoil.cli import output
 from counterfoil.cli.options import Debug, E, Evidence, Json, Run, evidence_path, option
-from counterfoil.cli.progress import WatchedStore
+from counterfoil.cli.progress import watched
 from counterfoil.cli.source import Source, open_source, short
 from counterfoil.cli.verify import found_members, print_findings, summary
 from counterfoil.errors import BundleError, ConfigError
@@ -73,13 +73,10 @@ def bundle(
         )
     source = open_source(evidence_path(e, evidence))
     chosen = None if handoff is not None else _run(source, run)
-    watched = WatchedStore(source.store.root, passes=3)
-    try:
+    with watched(source.store, passes=3):
         cut = cutting.bundle(
-            watched, out, run=chosen, handoff=handoff, with_keys=keys, only=only, force=force
+            source.store, out, run=chosen, handoff=handoff, with_keys=keys, only=only, force=force
         )
-    finally:
-        watched.done()
     if json:
         output.out(output.json_text(_told(cut), indent=2))
     else:

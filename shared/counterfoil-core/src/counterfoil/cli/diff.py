@@ -62,7 +62,8 @@ def diff(
         output.out(output.json_text(_told(found, lines), indent=2))
     else:
         _print(found, lines)
-    damaged = first.close() | (second.close() if second is not first else 0)
+    # It says itself that nothing was verified.
+    damaged = first.close(judge=False) | (second.close(judge=False) if second is not first else 0)
     return int(not found.equal) | damaged
 
 
@@ -81,7 +82,7 @@ def _chosen(first: Source, second: Source, runs: list[str], *, two: bool) -> tup
         raise ConfigError(
             f"there {'is 1 run' if listed else 'is no run'} in this evidence",
             code="CF-CLI-090",
-            where=str(first.store.root),
+            where=first.store.place,
             hint="name a second place of evidence, or a bundle",
         )
     return listed[-2].id, listed[-1].id
@@ -113,7 +114,7 @@ def _told(found: Comparison, lines: int) -> dict[str, Any]:
 
 def _side(side: Side) -> dict[str, Any]:
     return {
-        "evidence": str(side.reader.store.root),
+        "evidence": side.reader.store.place,
         "run": side.run,
         "content_root": side.content_root,
         "entries": len(side.order),

@@ -6,7 +6,6 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from typing import Annotated, Any, Final
 
 import typer
@@ -17,8 +16,10 @@ from counterfoil import environment as environments
 from counterfoil import keys
 from counterfoil.cli import output
 from counterfoil.cli.options import Debug, E, Evidence, Json, Run, evidence_path
+from counterfoil.cli.rows import moment as at_moment
 from counterfoil.cli.source import Source, open_source
 from counterfoil.environment import cyclonedx, deep
+from counterfoil.environment.form import misshapen
 from counterfoil.errors import ConfigError
 from counterfoil.views import Runs
 
@@ -65,10 +66,16 @@ def environment(
         )
     if recorded:
         found, at = _recorded(open_source(evidence_path(e, evidence)), run)
+        wrong_at = None if json and not as_cyclonedx else misshapen(found)
+        if wrong_at is not None:
+            raise _unknown_form(wrong_at)
     else:
-        found, at = environments.capture(key=_key()), time.time()
+        found, at = environments.capture(key=_key()), int(time.time() * 1_000_000)
     if as_cyclonedx:
-        when = datetime.fromtimestamp(int(at), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        moment = at_moment(at, utc=True)
+        if moment is None:
+            raise _unknown_form("at")
+        when = moment.strftime("%Y-%m-%dT%H:%M:%SZ")
         output.out(output.json_text(cyclonedx.document(found, at=when), indent=2))
         return 0
     wrong: list[str] = []
@@ -85,34 +92,46 @@ def environment(
     return int(bool(wrong))
 
 
+def _unknown_form(where: str) -> ConfigError:
+    return ConfigError(
+        "what was recorded as the environment is none that can be printed",
+        code="CF-CLI-083",
+        where=where,
+        hint="--json prints it as it is; whoever recorded it wrote it so",
+    )
+
+
 def _key() -> bytes | None:
     return keys.load_secret()
 
 
-def _recorded(source: Source, wanted: str | None) -> tuple[dict[str, Any], float]:
+def _recorded(source: Source, wanted: str | None) -> tuple[dict[str, Any], object]:
     """The environment cited by the session (or a later capture) that the run began in, and when that was."""
     run = source.run_id(wanted if wanted is not None else "last")
-    cited: dict[str, tuple[Any, float]] = {}
-    chosen: tuple[Any, float] | None = None
+    cited: dict[str, tuple[Any, object]] = {}
+    chosen: tuple[Any, object] | None = None
     told = Runs()
     for entry in source.entries():
         found = told.of(entry)[0]
         if entry.op == "statement":
             continue
         context = entry.body["context"]
-        at = context.get("at", 0) / 1_000_000
+        at = context.get("at")
         if entry.op == "session":
             cited[entry.log] = (context.get("about"), at)
         if found == run:
             chosen = chosen or cited.get(entry.log)
             if "environment" in context:  # the run loaded what its session had not
-                return source.value(context["environment"]), at
-    about = None if chosen is None else source.value(chosen[0])
-    if chosen is None or type(about) is not dict or type(about.get("environment")) is not dict:
+                chosen, known = (None, at), source.value(context["environment"])
+                break
+    else:
+        about = None if chosen is None else source.value(chosen[0])
+        known = about.get("environment") if type(about) is dict else None
+    if chosen is None or type(known) is not dict:
         raise ConfigError(
             "no environment was recorded for this run", code="CF-CLI-081", where=wanted or "last"
         )
-    return about["environment"], chosen[1]
+    return known, chosen[1]
 
 
 @contextmanager

@@ -11,10 +11,11 @@ from counterfoil import keys, verification
 from counterfoil.checks import LogCheck
 from counterfoil.cli import output
 from counterfoil.cli.options import Debug, E, Evidence, Json, evidence_path, option
-from counterfoil.cli.progress import WatchedStore
+from counterfoil.cli.progress import watched
 from counterfoil.cli.source import open_source
 from counterfoil.errors import ConfigError, LogError
 from counterfoil.findings import EXIT_CODES, Verification
+from counterfoil.stores import FolderStore
 from counterfoil.tlog import exporting
 
 __all__ = ["export"]
@@ -54,22 +55,20 @@ def export(
     source = open_source(evidence_path(e, evidence))
     exporting.check_source(source.store)
     names = source.logs() if log is None else [_choose(source.logs(), log)]
-    watched = WatchedStore(source.store.root)
-    try:
-        verdict = _verdict(watched, None if log is None else names[0])
+    store = source.store
+    with watched(store):
+        verdict = _verdict(store, None if log is None else names[0])
         if verdict == "broken" and not broken:
             output.report(
                 LogError(
                     "the evidence is broken, nothing was exported",
                     code="CF-EXPORT-006",
-                    where=str(source.store.root),
+                    where=store.place,
                     hint="counterfoil verify says why; --broken exports what stands before the fault",
                 )
             )
             return 3
-        done = [exporting.export_log(watched, name, tlog) for name in names]
-    finally:
-        watched.done()
+        done = [exporting.export_log(store, name, tlog) for name in names]
     if json:
         members = ("log", "origin", "size", "root", "vkey", "folder", "written", "kept")
         logs = [{key: getattr(one, key) for key in members} for one in done]
@@ -86,7 +85,7 @@ def export(
     return EXIT_CODES[verdict]
 
 
-def _verdict(store: WatchedStore, name: str | None) -> str:
+def _verdict(store: FolderStore, name: str | None) -> str:
     """The verdict on all evidence, or on one log alone."""
     if name is None:
         return verification.verify(store).verdict

@@ -50,7 +50,7 @@ def graph(
     source = open_source(evidence_path(e, evidence))
     choice = Choice(actor, op)
     # Calls, statements, runs, and all once more where one run is asked for.
-    with watched(source, passes=(2 if json else 3) + (run is not None)):
+    with watched(source.store, passes=(2 if json else 3) + (run is not None)):
         chosen = source.run_id(run)
         found = source.graph(run=chosen).to_json() if json else {}
         held = None if json else _Held.of(source, chosen)

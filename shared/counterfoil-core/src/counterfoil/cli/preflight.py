@@ -9,6 +9,7 @@ from pathlib import Path
 
 from counterfoil import keys
 from counterfoil.errors import CounterfoilError, StoreError
+from counterfoil.places import is_bucket, open_for_writing
 from counterfoil.stores import FolderStore, open_store
 from counterfoil.stores.folder import store_error
 
@@ -24,7 +25,7 @@ def check(evidence: str) -> CounterfoilError | None:
     """
     try:
         keys.load_or_create_identity()
-        store = open_store(evidence)
+        store = open_for_writing(evidence)
         store.exists()
         _writable(store)
     except CounterfoilError as exc:
@@ -35,7 +36,13 @@ def check(evidence: str) -> CounterfoilError | None:
 
 
 def never(evidence: str) -> StoreError | None:
-    """Why a path can never be a folder (it is, or lies below, something else), or None; a disk may change."""
+    """Why a path can never be a folder (it is, or lies below, something else), or None; a disk may change.
+
+    The address of a bucket is looked at, and nothing is asked of it. Raises ConfigError for one that is none.
+    """
+    if is_bucket(evidence):
+        open_for_writing(evidence)
+        return None
     root = open_store(evidence).root
     for place in (root, *root.parents):
         try:

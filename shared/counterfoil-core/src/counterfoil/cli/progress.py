@@ -7,44 +7,40 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from pathlib import Path
-from typing import Any, BinaryIO, Final
+from typing import Any, Final
 
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
 from counterfoil.bundles.store import BundleStore
-from counterfoil.reader import Reader
-from counterfoil.stores.watched import Watched
+from counterfoil.stores import FolderStore
 
-__all__ = ["WatchedStore", "watched"]
+__all__ = ["Bar", "watched"]
 
 PATIENCE: Final = 1.0
 
 
 @contextlib.contextmanager
-def watched(source: Reader, *, passes: int) -> Iterator[None]:
-    """Show how far a folder is read that is read ``passes`` times inside; print nothing before that is done."""
-    plain = source.store
-    if isinstance(plain, BundleStore):
+def watched(store: FolderStore, *, passes: int = 1) -> Iterator[None]:
+    """Show how far evidence is read that is read ``passes`` times inside; print nothing before that is done."""
+    if isinstance(store, BundleStore):
         yield
         return
-    source.store = store = WatchedStore(plain.root, passes=passes)
+    bar = Bar(store, passes=passes)
     try:
         yield
     finally:
-        store.done()
-        source.store = plain
+        bar.done()
 
 
-class WatchedStore(Watched):
-    """A folder of evidence that shows how much of it has been read; ``done`` takes the bar away again.
+class Bar:
+    """Shows how much of a place has been read; ``done`` takes the bar away again.
 
-    ``read_elsewhere`` is called by the threads that hear of other processes, so what is counted stands under a lock.
+    ``count`` is called by threads that hear of other processes too, so what is counted stands under a lock.
     """
 
-    def __init__(self, root: Path, *, passes: int = 1) -> None:
-        super().__init__(root, self.count)
+    def __init__(self, store: FolderStore, *, passes: int = 1) -> None:
+        self._store = store
         self._passes = passes
         self._began = time.monotonic()
         self._progress: Progress | None = None
@@ -52,14 +48,7 @@ class WatchedStore(Watched):
         self._read = self._total = 0
         self._lock = threading.Lock()
         self._shown = sys.stderr is not None and sys.stderr.isatty()
-
-    def open_segment(self, log: str, number: int) -> BinaryIO:
-        """A segment opened for reading, its bytes counted where there is somebody to look."""
-        return super().open_segment(log, number) if self._shown else self.open_unwatched(log, number)
-
-    def read_elsewhere(self, size: int) -> None:
-        """``size`` more bytes were read by another process."""
-        self.count(size)
+        store.on_read = self.count if self._shown else None
 
     def count(self, size: int) -> None:
         """``size`` more bytes were read."""
@@ -70,7 +59,10 @@ class WatchedStore(Watched):
 
     def _show(self) -> None:
         if self._progress is None:
-            sizes = (self.segment_size(log, number) for log in self.logs() for number in self.segments(log))
+            store = self._store
+            sizes = (
+                store.segment_size(log, number) for log in store.logs() for number in store.segments(log)
+            )
             self._total = sum(sizes) * self._passes
             columns = (TextColumn("reading"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
             self._progress = Progress(*columns, console=Console(file=sys.stderr), transient=True)
@@ -81,6 +73,7 @@ class WatchedStore(Watched):
 
     def done(self) -> None:
         """Take the bar away."""
+        self._store.on_read = None
         with self._lock:
             self._shown = False
             if self._progress is not None:

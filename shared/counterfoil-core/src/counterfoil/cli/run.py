@@ -9,9 +9,10 @@ from typing import Annotated
 import typer
 
 from counterfoil import keys, switches
-from counterfoil.cli import launch, output, preflight, summary
+from counterfoil.cli import launch, output, preflight, remaining, summary
 from counterfoil.cli.options import Debug, Evidence, option
 from counterfoil.errors import ConfigError, CounterfoilError
+from counterfoil.places import check_durability
 from counterfoil.settings import load
 
 __all__ = ["run"]
@@ -36,7 +37,8 @@ def run(
         ),
     ] = None,
     durability: Annotated[
-        str | None, option("--durability", metavar="D", help="group (default) or call.")
+        str | None,
+        option("--durability", metavar="D", help="group (default), call, or remote with a bucket."),
     ] = None,
     debug: Debug = False,
 ) -> int:
@@ -57,6 +59,7 @@ def run(
     except ConfigError as exc:
         return _not_started(exc)
     place, shown = _place(settings.evidence)
+    check_durability(place, settings.durability)
     never = preflight.never(place) if evidence is not None else None
     if never is not None:
         raise never
@@ -67,6 +70,7 @@ def run(
         "COUNTERFOIL": place,
         "COUNTERFOIL_MODE": settings.mode,
         "COUNTERFOIL_DURABILITY": settings.durability,
+        **remaining.settings_for(place, settings),
     }
     if os.environ.get("COUNTERFOIL_HOME"):
         variables["COUNTERFOIL_HOME"] = str(keys.home())
@@ -83,6 +87,7 @@ def run(
         _, code = launch.wait_for(line, environment)
     except ConfigError as exc:
         return _not_started(exc)
+    left = remaining.send(place)
     try:
         told = summary.tell(
             place,
@@ -98,6 +103,8 @@ def run(
     except KeyboardInterrupt:
         told = f"counterfoil: not verified -> {shown}"
     output.note(output.clean(told))
+    if left:
+        output.note(output.clean(left))
     return code
 
 

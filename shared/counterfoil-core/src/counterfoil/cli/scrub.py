@@ -9,7 +9,7 @@ import typer
 
 from counterfoil.cli import output
 from counterfoil.cli.options import Debug, E, Evidence, Json, evidence_path, option
-from counterfoil.cli.progress import WatchedStore
+from counterfoil.cli.progress import watched
 from counterfoil.errors import ConfigError
 from counterfoil.reader import read
 from counterfoil.scrub.scrubbing import Damage, Scrub, check_source
@@ -30,8 +30,12 @@ _LEVELS = {"remains": "damaged", "repairable": "mendable", "repaired": "repaired
 def scrub(
     e: E = None,
     mirror: Annotated[
-        list[Path] | None,
-        option("--mirror", metavar="COPY", help="Another copy of this evidence; may be given again."),
+        list[str] | None,
+        option(
+            "--mirror",
+            metavar="COPY",
+            help="Another copy of this evidence, a bucket too; may be given again.",
+        ),
     ] = None,
     repair: Annotated[
         bool, typer.Option("--repair", help="Mend what the copies given by --mirror can mend.")
@@ -63,11 +67,8 @@ def scrub(
     """
     store = read(evidence_path(e, evidence)).store
     check_source(store)
-    watched = WatchedStore(store.root)
-    try:
-        done = scrub_evidence(watched, mirrors=mirror or (), repair=repair, keep=keep)
-    finally:
-        watched.done()
+    with watched(store):
+        done = scrub_evidence(store, mirrors=mirror or (), repair=repair, keep=keep)
     if [one.code for one in done.damage] == ["CF-VERIFY-001"]:
         raise ConfigError(
             "there is no log in this evidence, and none is remembered",

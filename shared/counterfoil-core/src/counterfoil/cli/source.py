@@ -6,16 +6,22 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from urllib.parse import unquote
 
+from counterfoil import verification
+from counterfoil.bundles.store import BundleStore
 from counterfoil.cli import output
-from counterfoil.errors import ConfigError
+from counterfoil.errors import BundleError, ConfigError
 from counterfoil.log import CheckpointSeen, Entry, LogScan, Problem, covered
 from counterfoil.reader import Reader, read
+from counterfoil.settings import load as settings
 from counterfoil.stores import FolderStore
 from counterfoil.views import Runs
 
 __all__ = ["Choice", "RunInfo", "Source", "actor_name", "choose", "open_source", "short"]
 
 _TOLD = 8
+_JUDGED = 32 << 20
+"""Bytes of a bundle up to which it is verified by the way."""
+_DOUBTS = {"broken": "this bundle is broken", "cannot-tell": "nothing here says whether this bundle is right"}
 _WAITING = 4096
 SHORT = 8
 
@@ -71,8 +77,9 @@ class Source(Reader):
                     self.damage[name] = event
             yield from ((one, False) for one in waiting)
 
-    def close(self) -> int:
-        """Tell what could not be read; 1 when a log is damaged, 0 for a tail that is only unfinished."""
+    def close(self, *, judge: bool = True) -> int:
+        """Tell what could not be read, and of a bundle whether it is to be believed; 1 when something is damaged or
+        broken, 0 for a tail that is only unfinished."""
         for problem in self.damage.values():
             level = "note" if problem.torn else "unknown" if problem.unknown else "damaged"
             message = (
@@ -80,7 +87,31 @@ class Source(Reader):
             )
             for line in output.plain_error(level, problem.code, problem.where, message, "counterfoil verify"):
                 output.note(line)
-        return int(any(not problem.torn for problem in self.damage.values()))
+        damaged = any(not problem.torn for problem in self.damage.values())
+        return int(damaged or (judge and not self.damage and self._doubted()))
+
+    def _doubted(self) -> bool:
+        """Tell of a bundle, which somebody else may have made, why it is not to be believed; True when it is broken."""
+        if not isinstance(self.store, BundleStore):
+            return False
+        place = str(self.store.root)
+        if self.store.size() > _JUDGED:
+            output.note(
+                f"note: this bundle is large and was not verified: counterfoil verify {output.clean(place)}"
+            )
+            return False
+        found = settings()
+        judged = verification.verify(self.store, policy=found.policy, full=not found.cache)
+        verdict = judged.verdict
+        one = next((one for one in judged.findings if one.verdict == verdict), None)
+        if one is None or verdict not in _DOUBTS:
+            return False
+        message = f"{_DOUBTS[verdict]}: {one.message}"
+        for line in output.plain_error(
+            "warning", one.code, one.where, message, f"counterfoil verify {place}"
+        ):
+            output.note(line)
+        return verdict == "broken"
 
     def run_list(self) -> list[RunInfo]:
         """All runs, the oldest first."""
@@ -165,13 +196,19 @@ class Choice:
 
 
 def open_source(evidence: str) -> Source:
-    """Evidence with at least one log; raises StoreError (no evidence) or ConfigError (CF-CLI-007: no log)."""
+    """Evidence with at least one log; raises StoreError (no evidence), ConfigError (CF-CLI-007: no log) or
+    BundleError (a bundle of which no log can be read)."""
     source = Source(read(evidence).store)
     if not source.logs():
+        if isinstance(source.store, BundleStore):
+            for event in source.store.events(""):
+                if isinstance(event, Problem):
+                    hint = f"counterfoil verify {source.store.root}"
+                    raise BundleError(event.message, code=event.code, where=event.where, hint=hint)
         raise ConfigError(
             "there is no log in this evidence",
             code="CF-CLI-007",
-            where=str(source.store.root),
+            where=source.store.place,
             hint="name the folder that a run wrote",
         )
     return source

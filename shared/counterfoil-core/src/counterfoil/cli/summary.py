@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
 from counterfoil import keys, plugins, verification
 from counterfoil.checks import LogCheck
-from counterfoil.cli.progress import WatchedStore
+from counterfoil.cli.progress import watched
 from counterfoil.cli.rows import row
+from counterfoil.entries import Event
 from counterfoil.errors import CounterfoilError
 from counterfoil.findings import Verification
 from counterfoil.log import Entry, LogScan
-from counterfoil.stores import FolderStore, open_store
+from counterfoil.places import is_bucket, open_for_writing, open_written
+from counterfoil.stores import FolderStore
+from counterfoil.stores.s3.beside import Beside
 
 __all__ = ["Added", "snapshot", "tell"]
 
 _WHOLE: Final = 64 << 20
 """Evidence of at least so many bytes is not read again as a whole for one line."""
+_UNREAD: Final = "not verified"
 _KILLED: Final = "killed before anything was on disk"
 _MODEL = ("chat", "text_completion", "embeddings")
 
@@ -39,9 +43,9 @@ Sizes = Mapping[tuple[str, int], int]
 
 
 def snapshot(evidence: str) -> Sizes:
-    """How long every segment is now."""
+    """How long every segment is now; of a bucket, those that this machine keeps to go on from."""
     try:
-        store = open_store(evidence)
+        store = open_for_writing(evidence)
         return {
             (name, number): store.segment_size(name, number)
             for name in (store.logs() if store.exists() else [])
@@ -66,16 +70,18 @@ def tell(
     ``killed`` says that a signal ended it.
     ``launch`` is what the sessions of this run name; others may record into the same place at the same time.
     """
-    place = f" -> {shown}" if os.path.lexists(evidence) else ""
+    place = f" -> {shown}" if is_bucket(evidence) or os.path.lexists(evidence) else ""
     if problem is not None:
         return f"counterfoil: nothing was recorded ({problem.code}: {problem.message}){place}"
-    added = _added(open_store(evidence), before, launch)
+    store = open_written(evidence, patient=True)
+    store.refresh()
+    added = _added(store, before, launch)
     if not added.sessions:
         return f"counterfoil: nothing was recorded ({_KILLED if killed else _why(mode)}){place}"
     told = [
         f"{count} {_plural(name, count)}" for name, count in added.counts.items() if count or name != "loss"
     ]
-    verdict, whole = _verdicts(evidence, added.logs)
+    verdict, whole = _verdicts(store, added.logs)
     told.append(verdict)
     more = (
         "" if whole in ("intact", verdict) else f"; the evidence as a whole: {whole}, see counterfoil verify"
@@ -87,12 +93,12 @@ def _added(store: FolderStore, before: Sizes, launch: str) -> Added:
     added = Added()
     if not store.exists():
         return added
-    for name in store.logs():
-        numbers = store.segments(name)
-        if all(before.get((name, number)) == store.segment_size(name, number) for number in numbers):
+    for name in store.spool.logs() if isinstance(store, Beside) else store.logs():
+        events = _events(store, name, before)
+        if events is None:
             continue
         ours = False
-        for event in LogScan(store, name).events():
+        for event in events:
             if not isinstance(event, Entry) or event.offset < before.get((name, event.segment), 0):
                 continue
             if event.op == "session":
@@ -103,6 +109,21 @@ def _added(store: FolderStore, before: Sizes, launch: str) -> Added:
             if ours:
                 _count(event, added.counts)
     return added
+
+
+def _events(store: FolderStore, name: str, before: Sizes) -> Iterator[Event] | None:
+    """What a log holds, or of a bucket what it gained; None when that is nothing."""
+    numbers = store.segments(name)
+    if isinstance(store, Beside):
+        known = max((number for log, number in before if log == name), default=-1)
+        if known < 0:
+            return LogScan(store, name).events()
+        grew = known in numbers and store.segment_size(name, known) != before[name, known]
+        first = known if grew else known + 1
+        return LogScan(store, name).since(first) if first in numbers else None
+    if all(before.get((name, number)) == store.segment_size(name, number) for number in numbers):
+        return None
+    return LogScan(store, name).events()
 
 
 def _launch_of(entry: Entry) -> str:
@@ -124,16 +145,27 @@ def _count(entry: Entry, counts: dict[str, int]) -> None:
         counts["tool call"] += about["op"] == "execute_tool"
 
 
-def _verdicts(evidence: str, logs: list[str]) -> tuple[str, str]:
+def _verdicts(store: FolderStore, logs: list[str]) -> tuple[str, str]:
     """Of the logs that this run wrote, and of everything; the first for both where that is much to read."""
-    store = WatchedStore(open_store(evidence).root)
+    if isinstance(store, Beside) and not _at_hand(store, logs):
+        return _UNREAD, _UNREAD
     ring, heads = keys.Keyring.load(), keys.remembered_heads()
-    try:
+    with watched(store):
         checks = [LogCheck(store, name, ring, heads) for name in dict.fromkeys(logs)]
         verdict = Verification([finding for check in checks for finding in check.run()]).verdict
-        return verdict, verification.verify(store).verdict if store.size() < _WHOLE else verdict
-    finally:
-        store.done()
+        few = not isinstance(store, Beside) and store.size() < _WHOLE
+        return verdict, verification.verify(store).verdict if few else verdict
+
+
+def _at_hand(store: Beside, logs: list[str]) -> bool:
+    """Whether these logs are all there, and little to read."""
+    size = 0
+    for name in set(logs):
+        numbers = store.segments(name)
+        if numbers != list(range(len(numbers))):
+            return False
+        size += sum(store.segment_size(name, number) for number in numbers)
+    return size < _WHOLE
 
 
 def _why(mode: str) -> str:

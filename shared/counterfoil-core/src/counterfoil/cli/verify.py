@@ -10,10 +10,9 @@ from typing import Annotated, Any
 import typer
 
 from counterfoil import _files, verification
-from counterfoil.bundles.store import BundleStore
 from counterfoil.cli import output
 from counterfoil.cli.options import Debug, E, Evidence, Json, evidence_path, option
-from counterfoil.cli.progress import WatchedStore
+from counterfoil.cli.progress import watched
 from counterfoil.cli.source import Source
 from counterfoil.dsse import Envelope
 from counterfoil.errors import ConfigError, EnvelopeError, NoteError
@@ -23,6 +22,7 @@ from counterfoil.reader import read
 from counterfoil.settings import load as settings
 from counterfoil.statements import Archive
 from counterfoil.stores import FolderStore
+from counterfoil.stores.s3.options import duration
 from counterfoil.tlog.continuing import parse_checkpoint
 
 __all__ = ["STYLES", "found_members", "print_findings", "summary", "verify"]
@@ -100,6 +100,14 @@ def verify(
             show_default=False,
         ),
     ] = None,
+    retain: Annotated[
+        str | None,
+        option(
+            "--retain",
+            metavar="TIME",
+            help="How long objects in a bucket must be locked from their upload on: 365d (default: locked now).",
+        ),
+    ] = None,
     json: Json = False,
     evidence: Evidence = None,
     debug: Debug = False,
@@ -116,6 +124,7 @@ def verify(
       counterfoil verify --archive /mnt/archive
       counterfoil verify run.bundle
       counterfoil verify --policy policy.json
+      counterfoil verify s3://bucket/prefix --retain 365d
 
     The verdict is intact, broken, incomplete or cannot-tell, and begins the last line. Every reason for it is
     a line before: verdict, code, place, message. Lines that begin with note do not change the verdict.
@@ -123,13 +132,12 @@ def verify(
     """
     store = read(evidence_path(e, evidence)).store
     chosen = Source(store).run_id(run)
-    watched = store if isinstance(store, BundleStore) else WatchedStore(store.root)
-    try:
-        kept = [_kept(path) for path in checkpoint or ()]
-        found = settings()
-        places = [*(archive or ()), *(_named(store, Keyring.load(keyring)) if archived else ())]
+    kept = [_kept(path) for path in checkpoint or ()]
+    found = settings()
+    places = [*(archive or ()), *(_named(store, Keyring.load(keyring)) if archived else ())]
+    with watched(store):
         result = verification.verify(
-            watched,
+            store,
             keyring=keyring,
             policy=policy or found.policy,
             run=chosen,
@@ -137,10 +145,8 @@ def verify(
             archives=places,
             full=full or not found.cache,
             jobs=jobs,
+            retain=None if retain is None else duration(retain, name="--retain"),
         )
-    finally:
-        if isinstance(watched, WatchedStore):
-            watched.done()
     if json:
         told = {
             "verdict": result.verdict,

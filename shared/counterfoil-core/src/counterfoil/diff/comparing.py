@@ -86,7 +86,7 @@ def _missing(*sides: Side) -> tuple[str, ...]:
             try:
                 side.reader.value(ref)
             except CounterfoilError as exc:
-                where = f"{side.reader.store.root}: run {side.run[:8]} cites {ref.sha256[:16]}"
+                where = f"{side.reader.store.place}: run {side.run[:8]} cites {ref.sha256[:16]}"
                 told[f"{where}, which is not there as recorded ({exc.code})"] = None
     return tuple(told)
 

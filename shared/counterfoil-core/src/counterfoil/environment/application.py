@@ -54,10 +54,19 @@ def checkout() -> tuple[Path, Path] | None:
             if git.is_file():  # a linked work tree or submodule
                 pointer = text(str(git), 4096).strip()
                 if pointer.startswith("gitdir: "):
-                    return folder, (folder / pointer.removeprefix("gitdir: ")).resolve()
-    except OSError:
+                    found = _resolved(folder / pointer.removeprefix("gitdir: "))
+                    return None if found is None else (folder, found)
+    except (OSError, ValueError, RuntimeError):
         pass
     return None
+
+
+def _resolved(path: Path) -> Path | None:
+    """Where a path of a file leads; it may name anything: links in a ring (RuntimeError before 3.13), a NUL."""
+    try:
+        return path.resolve()
+    except (OSError, ValueError, RuntimeError):
+        return None
 
 
 def _head(git: Path) -> str | None:
@@ -68,7 +77,7 @@ def _head(git: Path) -> str | None:
     if name == head or ".." in name:
         return None
     common = text(str(git / "commondir"), 4096).strip()
-    for folder in (git, (git / common).resolve() if common else git):
+    for folder in (git, (_resolved(git / common) if common else None) or git):
         commit = text(str(folder / name), 256).strip()
         if _COMMIT.match(commit):
             return commit

@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import csv
 import hashlib
+import io
 import os
 import shutil
 import subprocess
@@ -16,7 +17,9 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final
 
+from counterfoil._files import open_given
 from counterfoil.environment import application, distributions
+from counterfoil.environment._reading import data
 
 __all__ = ["check", "work_tree"]
 
@@ -80,8 +83,8 @@ def _one(folder: str) -> dict[str, Any]:
     base = os.path.dirname(folder)
     changed, missing, files = [], [], 0
     try:
-        with open(os.path.join(folder, "RECORD"), encoding="utf-8", newline="") as file:
-            rows = [row for row in csv.reader(file) if len(row) >= 2 and row[1]]
+        written = data(os.path.join(folder, "RECORD"), distributions.RECORD_LIMIT).decode("utf-8")
+        rows = [row for row in csv.reader(io.StringIO(written, newline="")) if len(row) >= 2 and row[1]]
     except (OSError, ValueError, csv.Error):
         return {"files": 0, "record": "unreadable"}
     for row in rows:
@@ -105,7 +108,7 @@ def _one(folder: str) -> dict[str, Any]:
 
 def _digest(path: str, algorithm: str) -> str:
     hashed = hashlib.new(algorithm)
-    with open(path, "rb") as file:
+    with open_given(path) as file:  # a device or pipe that RECORD names would have no end
         while piece := file.read(_PIECE):
             hashed.update(piece)
     return base64.urlsafe_b64encode(hashed.digest()).decode().rstrip("=")

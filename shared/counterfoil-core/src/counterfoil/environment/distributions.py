@@ -16,10 +16,10 @@ from urllib.parse import urlsplit, urlunsplit
 
 from counterfoil.environment._reading import data, plain, text
 
-__all__ = ["Found", "capture", "find", "normal"]
+__all__ = ["RECORD_LIMIT", "Found", "capture", "find", "normal"]
 
 _SUFFIX: Final = ".dist-info"
-_RECORD_LIMIT: Final = 64 << 20
+RECORD_LIMIT: Final = 64 << 20
 
 Found = tuple[str, str, str]
 """Normal name, version, path of the dist-info folder."""
@@ -58,7 +58,7 @@ def capture(paths: list[str] | None = None) -> dict[str, Any]:
 def _item(version: str, folder: str) -> dict[str, Any]:
     item: dict[str, Any] = {"version": version}
     try:
-        item["record"] = hashlib.sha256(data(folder + "/RECORD", _RECORD_LIMIT)).hexdigest()
+        item["record"] = hashlib.sha256(data(folder + "/RECORD", RECORD_LIMIT)).hexdigest()
     except OSError:
         pass  # some installers write none: the version is all there is
     direct = text(folder + "/direct_url.json", 65536)

@@ -7,22 +7,21 @@ by byte ranges and lost entries. It believes nothing: whether bytes are right is
 from __future__ import annotations
 
 import hashlib
-import io
 import re
-import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, BinaryIO, Final
 
 from counterfoil import canonical, segments, tails
+from counterfoil._checksum import crc32
 from counterfoil.entries import MAX_ENTRY, OPENERS
 from counterfoil.errors import CounterfoilError
+from counterfoil.scrub.filebytes import FileBytes
 
 __all__ = ["Copy", "Fault", "Gap", "Part", "faults", "walk"]
 
 _HEAD: Final = segments.CHUNK_HEADER.size
 _ZEROS: Final = bytes(_HEAD)
-_NOT_ZERO: Final = re.compile(rb"[^\0]")
 _INDEX: Final = re.compile(rb',"i":(0|[1-9][0-9]{0,15}),"prev":"[0-9a-f]{64}"\}\Z')
 _WORK: Final = 16
 """Times its size that a file's bytes are summed at most while the next whole chunk is looked for."""
@@ -58,14 +57,14 @@ class Fault:
 
 
 class Copy:
-    """One copy of one segment: its bytes, and where whole chunks stand in it."""
+    """One copy of one segment: its bytes, and where whole chunks stand in it; raises StoreError as FileBytes does."""
 
     __slots__ = ("data", "label", "parts", "regions")
 
-    def __init__(self, label: str, data: bytes) -> None:
+    def __init__(self, label: str, data: FileBytes | bytes) -> None:
         self.label = label
-        self.data = data
-        self.regions = walk(data)
+        self.data = FileBytes.of(data) if isinstance(data, bytes) else data
+        self.regions = walk(self.data)
         self.parts = {one.start: one for one in self.regions if isinstance(one, Part)}
 
     def stored(self, part: Part, segment: int) -> str | None:
@@ -86,9 +85,10 @@ class Copy:
     def note(self, start: int) -> bytes | None:
         """The note in a chunk of its own at ``start``."""
         part = self.parts.get(start)
-        if part is None or not tails.is_note(self.data, start):
+        if part is None or part.end - start > _HEAD + tails.MAX_NOTE:
             return None
-        return self.data[start + segments.NOTE_HEAD : part.end]
+        data = self.data[start : part.end]
+        return data[segments.NOTE_HEAD :] if tails.is_note(data, 0) else None
 
     def notes(self) -> list[bytes]:
         """All notes that can be read."""
@@ -114,7 +114,7 @@ class Copy:
             return
 
 
-def walk(data: bytes) -> list[Part | Gap]:
+def walk(data: FileBytes) -> list[Part | Gap]:
     """Whole chunks and what stands between them, from the first byte to the last."""
     found: list[Part | Gap] = []
     budget = [_WORK * len(data)]
@@ -131,26 +131,25 @@ def walk(data: bytes) -> list[Part | Gap]:
     return found
 
 
-def _part(data: bytes, start: int, budget: list[int]) -> Part | None:
-    if start + _HEAD > len(data) or data[start + 1 : start + 4] != b"\0\0\0":
+def _part(data: FileBytes, start: int, budget: list[int]) -> Part | None:
+    head = data[start : start + _HEAD]
+    if len(head) < _HEAD or head[1:4] != b"\0\0\0":
         return None
-    form, length, raw_length, checksum = segments.CHUNK_HEADER.unpack_from(data, start)
+    form, length, raw_length, checksum = segments.CHUNK_HEADER.unpack(head)
     end = start + _HEAD + length
     if form > segments.ZSTD_NEXT or end > len(data) or (form == segments.RAW and length != raw_length):
         return None
     budget[0] -= length
     if budget[0] < 0:
         return None
-    with memoryview(data) as view:
-        if zlib.crc32(view[start + _HEAD : end], zlib.crc32(view[start : start + 12])) != checksum:
-            return None
-    return Part(start, end, form)
+    found = data.crc32(start + _HEAD, end, crc32(head[:12]))
+    return Part(start, end, form) if found == checksum else None
 
 
-def _next(data: bytes, offset: int, budget: list[int]) -> int:
+def _next(data: FileBytes, offset: int, budget: list[int]) -> int:
     """Start of the next whole chunk behind a fault."""
     if offset + _HEAD <= len(data):
-        length: int = segments.CHUNK_HEADER.unpack_from(data, offset)[1]
+        length: int = segments.CHUNK_HEADER.unpack(data[offset : offset + _HEAD])[1]
         end = offset + _HEAD + length
         # Most often the length is still right and the damage ends with the chunk.
         if end == len(data) or (end < len(data) and _part(data, end, budget) is not None):
@@ -162,8 +161,8 @@ def _next(data: bytes, offset: int, budget: list[int]) -> int:
             return start
         if data[start : start + _HEAD] == _ZEROS:
             # A hole of zeros: no chunk begins before its last bytes.
-            solid = _NOT_ZERO.search(data, start)
-            at = -1 if solid is None else max(at + 1, solid.start() - _HEAD)
+            solid = data.solid(start)
+            at = -1 if solid < 0 else max(at + 1, solid - _HEAD)
         else:
             at += 1
         at = data.find(b"\0\0\0", at) if at >= 0 else at
@@ -172,8 +171,13 @@ def _next(data: bytes, offset: int, budget: list[int]) -> int:
 
 def _contents(copy: Copy) -> Iterator[tuple[Part, list[tuple[int, bytes]] | None]]:
     """Every whole chunk with its items; None where they need a chunk of the same stream that is damaged."""
-    file = io.BytesIO(copy.data)
-    listed = copy.regions
+    with copy.data.opened() as file:
+        yield from _contents_of(copy.regions, file)
+
+
+def _contents_of(
+    listed: list[Part | Gap], file: BinaryIO
+) -> Iterator[tuple[Part, list[tuple[int, bytes]] | None]]:
     at = 0
     while at < len(listed):
         part = listed[at]
@@ -202,12 +206,16 @@ def _contents(copy: Copy) -> Iterator[tuple[Part, list[tuple[int, bytes]] | None
                 yield other, None
 
 
+def _indexes(listed: list[tuple[int, bytes]]) -> tuple[int, ...]:
+    """Indexes of the first and the last entry of a chunk, if it has any."""
+    found = (_INDEX.search(data) for kind, data in listed if kind == segments.ENTRY)
+    indexes = [int(match[1]) for match in found if match]
+    return (indexes[0], indexes[-1]) if indexes else ()
+
+
 def faults(copy: Copy, segment: int, *, before: int | None) -> tuple[list[Fault], int | None]:
     """Damage of a segment, in order, and the index of the last entry read; ``before`` is that of the segment before."""
-    read = {
-        part.start: None if listed is None else [data for kind, data in listed if kind == segments.ENTRY]
-        for part, listed in _contents(copy)
-    }
+    read = {part.start: None if listed is None else _indexes(listed) for part, listed in _contents(copy)}
     found: list[Fault] = []
     waiting: list[tuple[int, int]] = []
     last = before
@@ -223,18 +231,17 @@ def faults(copy: Copy, segment: int, *, before: int | None) -> tuple[list[Fault]
             waiting.clear()
 
     for region in copy.regions:
-        texts = read.get(region.start)
-        if isinstance(region, Gap) or texts is None:
+        indexes = read.get(region.start)
+        if isinstance(region, Gap) or indexes is None:
             waiting.append((region.start, region.end))
             whole = whole and not isinstance(region, Gap)
             continue
-        indexes = [int(match[1]) for match in map(_INDEX.search, texts) if match]
         if waiting and indexes:
             settle(indexes[0] - 1)
         last = indexes[-1] if indexes else last
         stored = copy.stored(region, segment)
         if stored is not None and whole:
-            hasher.update(memoryview(copy.data)[hashed : region.start])
+            copy.data.feed(hasher, hashed, region.start)
             hashed = region.start
             if hasher.hexdigest() == stored:
                 good = region.start

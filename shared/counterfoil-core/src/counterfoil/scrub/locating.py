@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from counterfoil.findings import Finding
 from counterfoil.scrub.damage import Copy, faults
+from counterfoil.scrub.filebytes import FileBytes
 from counterfoil.scrub.mending import claims, expected, read_copy
 from counterfoil.stores import FolderStore
 
@@ -40,7 +40,7 @@ class Damage:
     """With an undamaged copy: where the first wrong byte is, and ``wrong``, how many there are."""
     wrong: int | None = None
 
-    def compare(self, old: bytes, new: bytes) -> None:
+    def compare(self, old: FileBytes, new: FileBytes) -> None:
         """Take ``at`` and ``wrong`` from the damaged and the undamaged file."""
         start, end = self.start or 0, max(len(old), len(new)) if self.end is None else self.end
         self.at, self.wrong = None, 0
@@ -118,4 +118,5 @@ def _as_tail(finding: Finding) -> Damage:
 
 
 def _is_one_of(copy: Copy, whole: set[tuple[int, str]]) -> bool:
-    return bool(whole) and (len(copy.data), hashlib.sha256(copy.data).hexdigest()) in whole
+    sizes = {size for size, _ in whole}
+    return len(copy.data) in sizes and (len(copy.data), copy.data.sha256()) in whole

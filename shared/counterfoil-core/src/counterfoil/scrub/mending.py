@@ -6,10 +6,11 @@ bytes before it. What comes out is a proposal; it counts only after the whole lo
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import itertools
-import os
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
@@ -17,6 +18,7 @@ from counterfoil import segments
 from counterfoil.appending import SEGMENT_SIZE
 from counterfoil.errors import CounterfoilError
 from counterfoil.scrub.damage import Copy, Part
+from counterfoil.scrub.filebytes import FileBytes
 from counterfoil.stores import FolderStore
 
 __all__ = [
@@ -71,34 +73,75 @@ class Patched(FolderStore):
         return super().segment_size(log, number) if path is None else path.stat().st_size
 
 
+Range = tuple[Copy, int, int]
+"""Bytes of a copy, which stand at the same place of what is put together."""
+
+
+@dataclass(slots=True)
 class Proposal:
-    """What a segment should be: its bytes, how many of them are vouched for, and which copies they are from."""
+    """What a segment should be: whose bytes one behind the other, and which copies they are from."""
 
-    __slots__ = ("data", "sources", "vouched")
+    ranges: list[Range] = field(default_factory=list)
+    sources: list[str] = field(default_factory=list)
 
-    def __init__(self, data: bytes, vouched: int, sources: Sequence[str]) -> None:
-        self.data = data
-        self.vouched = vouched
-        self.sources = list(sources)
+    @property
+    def size(self) -> int:
+        """Bytes of it."""
+        return self.ranges[-1][2] if self.ranges else 0
+
+    def add(self, copy: Copy, end: int) -> None:
+        """Go on with the bytes of a copy, up to ``end``."""
+        start = self.size
+        if self.ranges and self.ranges[-1][0] is copy:
+            start = self.ranges.pop()[1]
+        if end > start:
+            self.ranges.append((copy, start, end))
+
+    def begins(self, copy: Copy) -> bool:
+        """Whether a copy begins with it."""
+        return self.size <= len(copy.data) and all(
+            one is copy or one.data.same(copy.data, start, end) for one, start, end in self.ranges
+        )
+
+    def same(self, copy: Copy | None) -> bool:
+        """Whether it is what a copy holds; nothing at all is what a missing one does."""
+        return not self.size if copy is None else self.size == len(copy.data) and self.begins(copy)
+
+    def sha256(self) -> str:
+        """SHA-256 of all of it."""
+        hasher = hashlib.sha256()
+        for copy, start, end in self.ranges:
+            copy.data.feed(hasher, start, end)
+        return hasher.hexdigest()
+
+    def write(self, path: Path) -> None:
+        """Put it into a new file; raises OSError."""
+        with path.open("wb") as file:
+            for copy, start, end in self.ranges:
+                for piece in copy.data.pieces(start, end):
+                    file.write(piece)
 
 
 def read_copy(store: FolderStore, log: str, number: int, label: str, *, head: bool = False) -> Copy | None:
     """One copy of a segment (``head``: its first chunk only), None when it is not there or cannot be read.
 
-    A file that is larger than any segment is not read at all: a copy is held in memory as a whole.
+    A file that is larger than any segment is not read at all.
     """
     if number not in store.segments(log):
         return None
     try:
         with store.open_segment(log, number) as file:
-            if not head:
-                if os.fstat(file.fileno()).st_size > MAX_SEGMENT:
-                    return None
-                return Copy(label, file.read(MAX_SEGMENT))
-            data = file.read(segments.CHUNK_HEADER.size)
-            if len(data) == segments.CHUNK_HEADER.size:
-                data += file.read(min(segments.CHUNK_HEADER.unpack(data)[1], segments.MAX_CHUNK))
-            return Copy(label, data)
+            size = store.segment_size(log, number)
+            if head:
+                data = file.read(segments.CHUNK_HEADER.size)
+                if len(data) == segments.CHUNK_HEADER.size:
+                    size = min(
+                        size, len(data) + min(segments.CHUNK_HEADER.unpack(data)[1], segments.MAX_CHUNK)
+                    )
+            elif size > MAX_SEGMENT:
+                return None
+        opened = functools.partial(store.open_segment, log, number)
+        return Copy(label, FileBytes(opened, size, where=store.segment_name(log, number)))
     except (CounterfoilError, OSError):
         return None
 
@@ -150,29 +193,26 @@ def assemble(
     copies = [*([] if local is None else [local]), *mirrors]
     size = -1 if local is None else len(local.data)
     hasher = hashlib.sha256()
-    out = bytearray()
-    used: list[Copy] = []
+    out = Proposal()
     while True:
-        step = _step(copies, segment, len(out), hasher, signed)
+        step = _step(copies, segment, out.size, hasher, signed)
         if step is None:
             break
         for copy, part in step:
-            piece = copy.data[part.start : part.end]
-            if copy is not local and copy not in used:
-                used.append(copy)
-            hasher.update(piece)
-            out += piece
-        if len(out) == size and not longer:
+            if copy is not local and copy.label not in out.sources:
+                out.sources.append(copy.label)
+            copy.data.feed(hasher, part.start, part.end)
+            out.add(copy, part.end)
+        if out.size == size and not longer:
             break
-    vouched = len(out)
-    if local is not None and not ends(vouched) and (vouched in local.parts or local.data.startswith(out)):
-        out += local.data[vouched:]
-    proposal = Proposal(bytes(out), vouched, [copy.label for copy in used])
-    if whole and not _is_whole(proposal.data, whole):
-        for data, sources in _wholes(proposal, vouched, copies, local):
-            if _is_whole(data, whole):
-                return Proposal(data, len(data), sources)
-    return proposal
+    vouched, head = out.size, list(out.ranges)
+    if local is not None and not ends(vouched) and (vouched in local.parts or out.begins(local)):
+        out.add(local, size)
+    if whole and not _is_whole(out, whole):
+        for other in _wholes(Proposal(head, out.sources), copies, local):
+            if _is_whole(other, whole):
+                return other
+    return out
 
 
 def _step(
@@ -199,20 +239,19 @@ def _step(
                 if running.hexdigest() != digest or signer is None:
                     break
                 return [*listed, (signer, signer.parts[part.end])]
-            running.update(copy.data[part.start : part.end])
+            copy.data.feed(running, part.start, part.end)
             at = part.end
     return None
 
 
-def _wholes(
-    proposal: Proposal, vouched: int, copies: Sequence[Copy], local: Copy | None
-) -> Iterator[tuple[bytes, list[str]]]:
-    head = proposal.data[:vouched]
+def _wholes(head: Proposal, copies: Sequence[Copy], local: Copy | None) -> Iterator[Proposal]:
     for copy in copies:
         own = [] if copy is local else [copy.label]
-        yield copy.data, own
-        yield head + copy.data[vouched:], list(dict.fromkeys([*proposal.sources, *own]))
+        yield Proposal([(copy, 0, len(copy.data))], own)
+        further = Proposal(list(head.ranges), list(dict.fromkeys([*head.sources, *own])))
+        further.add(copy, max(head.size, len(copy.data)))
+        yield further
 
 
-def _is_whole(data: bytes, whole: set[Whole]) -> bool:
-    return (len(data), hashlib.sha256(data).hexdigest()) in whole
+def _is_whole(proposal: Proposal, whole: set[Whole]) -> bool:
+    return proposal.size in {size for size, _ in whole} and (proposal.size, proposal.sha256()) in whole

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import itertools
 import os
 from collections.abc import Iterator, Sequence
@@ -12,8 +11,8 @@ from typing import Final
 
 from counterfoil import keys
 from counterfoil.checks import LogCheck
-from counterfoil.choosing import is_live, lock_log, unlock
 from counterfoil.errors import CounterfoilError
+from counterfoil.locking import is_live, lock_log, unlock
 from counterfoil.scrub.damage import Copy
 from counterfoil.scrub.identifying import Known
 from counterfoil.scrub.mending import Patched, assemble, claims, expected, read_copy
@@ -152,7 +151,7 @@ class Mender:
         whole = claims(body for copy in heads for body in copy.openings())
         for number in sorted(numbers):
             own = read_copy(self._store, name, number, "")
-            others = [read_copy(one, name, number, str(one.root)) for one in mirrors]
+            others = [read_copy(one, name, number, one.place) for one in mirrors]
             last = number == max(numbers)
 
             def ends(offset: int, number: int = number, last: bool = last) -> bool:
@@ -168,10 +167,10 @@ class Mender:
                 longer=longer,
                 ends=ends,
             )
-            if (own is None and not proposal.data) or (own is not None and proposal.data == own.data):
+            if proposal.same(own):
                 continue
             path = self._stage / f"{name}-{number:08d}-{int(longer)}{int(cut)}.seg"
-            path.write_bytes(proposal.data)
+            proposal.write(path)
             files[number] = path
             sources += [one for one in proposal.sources if one not in sources]
         return files, sources
@@ -186,5 +185,5 @@ class Mender:
 
     def _planned(self, name: str, number: int, path: Path) -> Planned:
         own = read_copy(self._store, name, number, "")
-        seen = None if own is None else hashlib.sha256(own.data).hexdigest()
+        seen = None if own is None else own.data.sha256()
         return Planned(self._store.segment_name(name, number), path, seen)

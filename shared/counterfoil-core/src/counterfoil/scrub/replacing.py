@@ -10,13 +10,15 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NoReturn
+from typing import Final, NoReturn
 
-from counterfoil._files import read_regular
+from counterfoil._files import open_regular
 from counterfoil._folders import sync_folder
 from counterfoil.errors import StoreError
 
 __all__ = ["Planned", "replace_files", "staging"]
+
+_PIECE: Final = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,16 +65,10 @@ def replace_files(root: Path, planned: Sequence[Planned], keep: Path) -> None:
     for one in planned:
         target = root / one.path
         try:
-            data = _read(target)
-            if (None if data is None else hashlib.sha256(data).hexdigest()) != one.seen:
-                raise StoreError(
-                    "the file changed while it was looked at, and stays as it is",
-                    code="CF-SCRUB-007",
-                    where=str(target),
-                    hint="somebody writes here: try again when nobody does",
-                )
-            if data is not None:
-                _write_new(keep / one.path, data)
+            if _sha256(target) != one.seen:
+                _changed(target)
+            if one.seen is not None and _copy(target, keep / one.path) != one.seen:
+                _changed(target)
             with one.new.open("rb") as file:
                 os.fsync(file.fileno())
         except OSError as exc:
@@ -87,21 +83,39 @@ def replace_files(root: Path, planned: Sequence[Planned], keep: Path) -> None:
             _failed(target, exc)
 
 
-def _read(path: Path) -> bytes | None:
+def _sha256(path: Path) -> str | None:
     try:
-        return read_regular(path)
+        with open_regular(path) as file:
+            hasher = hashlib.sha256()
+            while piece := file.read(_PIECE):
+                hasher.update(piece)
+            return hasher.hexdigest()
     except FileNotFoundError:
         return None
 
 
-def _write_new(path: Path, data: bytes) -> None:
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    with open(fd, "wb") as file:
-        file.write(data)
-        file.flush()
+def _copy(path: Path, new: Path) -> str:
+    """Put a copy on disk, where there is no file yet; the SHA-256 of what was copied."""
+    new.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    hasher = hashlib.sha256()
+    fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    with open(fd, "wb") as out, open_regular(path) as file:
+        while piece := file.read(_PIECE):
+            hasher.update(piece)
+            out.write(piece)
+        out.flush()
         os.fsync(fd)
-    sync_folder(path.parent)
+    sync_folder(new.parent)
+    return hasher.hexdigest()
+
+
+def _changed(path: Path) -> NoReturn:
+    raise StoreError(
+        "the file changed while it was looked at, and stays as it is",
+        code="CF-SCRUB-007",
+        where=str(path),
+        hint="somebody writes here: try again when nobody does",
+    )
 
 
 def _failed(path: Path, exc: OSError) -> NoReturn:

@@ -7,7 +7,6 @@ if the whole log verifies with them and still has every checkpoint that is known
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 import time
 from collections.abc import Iterator, Sequence
@@ -20,6 +19,7 @@ from counterfoil.bundles.store import BundleStore
 from counterfoil.errors import ConfigError, StoreError
 from counterfoil.findings import Finding
 from counterfoil.reader import read
+from counterfoil.scrub.filebytes import FileBytes
 from counterfoil.scrub.locating import Damage, locate, unlocated
 from counterfoil.scrub.mending import oversized
 from counterfoil.scrub.repairing import Mender
@@ -76,9 +76,16 @@ def scrub(
     Raises:
         StoreError: nothing to read; CF-SCRUB-003, CF-SCRUB-007: a repair could not be written.
         ConfigError: CF-SCRUB-001: a mirror is this evidence; CF-SCRUB-002: ``keep`` is inside it; CF-SCRUB-008: a
-            bundle.
+            bundle; CF-SCRUB-011: a bucket.
     """
     store = read(evidence).store
+    if store.lags:
+        raise ConfigError(
+            "objects in a bucket are never overwritten, so nothing there can be mended",
+            code="CF-SCRUB-011",
+            where=store.place,
+            hint="counterfoil verify tells what is damaged; a bucket is a good --mirror for a folder",
+        )
     copies = [_mirror(mirror) for mirror in mirrors]
     _check_places(store, copies, keep)
     ring = keys.Keyring.load() if keyring is None else keyring
@@ -89,7 +96,7 @@ def scrub(
         for number in store.segments(name):
             with contextlib.suppress(StoreError):  # what is no file has been found and told
                 sizes.append(store.segment_size(name, number))
-    out = Scrub(str(store.root), len(names), len(sizes), sum(sizes))
+    out = Scrub(store.place, len(names), len(sizes), sum(sizes))
     for copy in copies:
         out.notes += _of_mirror(copy, sorted({*names, *_missing(seen)}))
     with staging(store.root, repair=repair) as stage:
@@ -122,7 +129,7 @@ def _mirror(mirror: str | os.PathLike[str] | FolderStore) -> FolderStore:
 def _of_mirror(copy: FolderStore, names: Sequence[str]) -> Iterator[Finding]:
     """What a mirror cannot help with, told even where nothing needs help."""
     there = set(copy.logs()).intersection(names)
-    where = str(copy.root)
+    where = copy.place
     if not there:
         message = "the mirror holds no log of this evidence"
         yield Finding("CF-SCRUB-010", where, message, "name another copy of this evidence", "intact")
@@ -165,7 +172,7 @@ def _log(store: FolderStore, seen: Examined, mender: Mender, name: str, out: Scr
         one.state, one.sources = "repairable", sources
         for plan in planned:
             if plan.path == one.file and plan.seen is not None:
-                one.compare((store.root / plan.path).read_bytes(), plan.new.read_bytes())
+                one.compare(FileBytes.at(store.root / plan.path), FileBytes.at(plan.new))
     return [(name, planned, damage)]
 
 
@@ -181,7 +188,7 @@ def _ignored(store: FolderStore, seen: Examined, stage: Path, out: Scrub) -> lis
         if one.where == ".gitignore" and not path.is_symlink() and path.is_file() | (not path.exists()):
             new = stage / "gitignore"
             new.write_bytes(GITIGNORE)
-            old = hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else None
+            old = FileBytes.at(path).sha256() if path.is_file() else None
             damage.state, damage.sources = "repairable", ["the format"]
             plans.append(("", [Planned(".gitignore", new, old)], [damage]))
     return plans
@@ -226,7 +233,7 @@ def check_source(store: FolderStore) -> None:
         raise ConfigError(
             "a bundle is no copy of evidence: it holds a part, in another form",
             code="CF-SCRUB-008",
-            where=str(store.root),
+            where=store.place,
             hint="counterfoil verify tells whether it is damaged; cut it again from the evidence",
         )
 
@@ -243,7 +250,7 @@ def _check_places(
             raise ConfigError(
                 "a mirror is this evidence itself, or one is inside the other",
                 code="CF-SCRUB-001",
-                where=str(copy.root),
+                where=copy.place,
                 hint="name another copy of it",
             )
     if keep is not None:

@@ -1,4 +1,4 @@
-"""Places that hold evidence: a folder today, other stores by URI scheme through the same few calls."""
+"""Places that hold evidence: a folder, or a bucket by its URI, through the same few calls."""
 
 from __future__ import annotations
 
@@ -17,11 +17,16 @@ def open_store(evidence: str | Path | FolderStore) -> FolderStore:
     """The store behind an evidence path or URI.
 
     Raises:
-        ConfigError: CF-CONFIG-010: an unknown scheme; CF-CONFIG-011: an empty path; CF-CONFIG-012: a NUL in it.
+        ConfigError: CF-CONFIG-010: an unknown scheme; CF-CONFIG-011: an empty path; CF-CONFIG-012: a NUL in it;
+            CF-CONFIG-013 to 015: no address of a bucket.
     """
     if isinstance(evidence, FolderStore):
         return evidence
     text = str(evidence)
+    if text.startswith("s3://"):
+        from counterfoil.stores.s3.reading import open_bucket  # it needs packages that not everybody has
+
+        return open_bucket(text)
     if _SCHEME.match(text):
         raise ConfigError(
             f"no store is installed for {text.split('://')[0]}://",
@@ -42,6 +47,6 @@ def check_exists(store: FolderStore) -> None:
         raise StoreError(
             "there is no evidence here",
             code="CF-STORE-002",
-            where=str(store.root),
-            hint="name the folder a run wrote, or set COUNTERFOIL",
+            where=store.place,
+            hint="name the place a run wrote into, or set COUNTERFOIL",
         )

@@ -19,6 +19,10 @@ from urllib.parse import quote
 
 from counterfoil._folders import make_folders, sync_folder
 from counterfoil.errors import StoreError
+from counterfoil.stores.failed import gone, store_error
+from counterfoil.stores.place import Elsewhere, Place
+from counterfoil.stores.remote import Remote
+from counterfoil.stores.watched import counted
 
 __all__ = ["GITIGNORE", "FolderStore", "gone", "store_error"]
 
@@ -27,14 +31,26 @@ _LOG = re.compile(r"[0-9a-f]{16}\Z")
 _SEGMENT = re.compile(r"([0-9]{8})\.seg\Z")
 
 
-class FolderStore:
+class FolderStore(Place):
     """A folder (mode 0700) with one sub-folder a log; every OSError comes back as StoreError with a code."""
+
+    remote: Remote | None = None
+    """Where its logs go on to, if they do."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
 
+    def written(self) -> FolderStore:
+        """Where all that was written here can be read."""
+        return self if self.remote is None else self.remote.written()
+
     def __repr__(self) -> str:
         return f"FolderStore({str(self.root)!r})"
+
+    @property
+    def place(self) -> str:
+        """The folder."""
+        return str(self.root)
 
     @property
     def uri(self) -> str:
@@ -107,7 +123,7 @@ class FolderStore:
         """A segment opened for reading."""
         path = self.root / self.segment_name(log, number)
         try:
-            return _open_regular(path)
+            return counted(_open_regular(path), self.on_read)
         except OSError as exc:
             raise self._failed("read", path, exc) from exc
 
@@ -127,6 +143,14 @@ class FolderStore:
                 with contextlib.suppress(FileNotFoundError):
                     total += os.lstat(path).st_size
         return total
+
+    def holds(self, path: Path) -> bool:
+        """Whether a path (without links) is the folder, or inside it."""
+        return path.is_relative_to(os.path.realpath(self.root))
+
+    def elsewhere(self, log: str, number: int) -> str | Elsewhere | None:
+        """The folder's path; None for what a subclass put in the place of files."""
+        return str(self.root) if type(self) is FolderStore else None
 
     # -- writing ------------------------------------------------------------------------------------------------------
 
@@ -273,42 +297,6 @@ class FolderStore:
 
     def _failed(self, verb: str, path: Path, exc: OSError) -> StoreError:
         return store_error(exc, f"cannot {verb} the evidence", str(path))
-
-
-def store_error(exc: OSError, message: str, where: str) -> StoreError:
-    """The StoreError for an OSError: full disk, read-only, permission and the rest have their own codes."""
-    reason = exc.strerror or type(exc).__name__
-    if exc.errno in (errno.ENOSPC, errno.EDQUOT):
-        return StoreError(
-            f"{message}: {reason}", code="CF-STORE-004", where=where, hint="free space on this disk"
-        )
-    if exc.errno == errno.EROFS:
-        return StoreError(
-            f"{message}: {reason}",
-            code="CF-STORE-005",
-            where=where,
-            hint="choose a folder that can be written",
-        )
-    if exc.errno in (errno.EACCES, errno.EPERM):
-        return StoreError(
-            f"{message}: {reason}",
-            code="CF-STORE-006",
-            where=where,
-            hint="check the folder's owner and permissions",
-        )
-    return StoreError(
-        f"{message}: {reason}", code="CF-STORE-001", where=where, hint="check the path and the disk"
-    )
-
-
-def gone(place: Path) -> StoreError:
-    """The StoreError for a log that was removed or moved away under its writer."""
-    return StoreError(
-        "the log was removed or moved away while it was written",
-        code="CF-STORE-007",
-        where=str(place),
-        hint="restore it from a copy; recording goes on in another log",
-    )
 
 
 def _open_regular(path: Path) -> BinaryIO:

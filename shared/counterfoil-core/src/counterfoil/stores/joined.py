@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from datetime import timedelta
+from pathlib import Path
 from typing import BinaryIO
 
+from counterfoil.findings import Finding
 from counterfoil.stores.folder import FolderStore
+from counterfoil.stores.place import Elsewhere
 
 __all__ = ["JoinedStore"]
 
@@ -13,13 +17,53 @@ __all__ = ["JoinedStore"]
 class JoinedStore(FolderStore):
     """For readers only; ``archives`` are the places behind the first."""
 
-    by_path = False
-
     def __init__(self, first: FolderStore, archives: Sequence[FolderStore]) -> None:
-        super().__init__(first.root)
         self.archives = list(archives)
+        self._first = first
         self._all = [first, *archives]
         self._places: dict[str, FolderStore] = {}
+
+    @property
+    def root(self) -> Path:  # type: ignore[override]
+        """The folder of the first; raises StoreError (CF-STORE-008) where that is none."""
+        return self._first.root
+
+    @property
+    def place(self) -> str:
+        """The first of them."""
+        return self._first.place
+
+    @property
+    def uri(self) -> str:
+        """The name of the first."""
+        return self._first.uri
+
+    @property
+    def lags(self) -> bool:  # type: ignore[override]
+        """Whether one of them does."""
+        return any(one.lags for one in self._all)
+
+    def refresh(self) -> None:
+        """Look anew, everywhere."""
+        for one in self._all:
+            one.refresh()
+
+    def holds(self, path: Path) -> bool:
+        """Whether a path is inside one of them."""
+        return any(one.holds(path) for one in self._all)
+
+    def elsewhere(self, log: str, number: int) -> str | Elsewhere | None:
+        """How another process gets at a segment."""
+        return self._of(log).elsewhere(log, number)
+
+    def doubts(self, names: Sequence[str] | None, *, retain: timedelta | None) -> Iterator[Finding]:
+        """Findings about how the logs are kept, in all of them."""
+        for one in self._all:
+            yield from one.doubts(names, retain=retain)
+
+    def waiting(self, log: str, segment: int | str) -> str | None:
+        """Where a segment stands that has yet to come to the place of its log."""
+        return self._of(log).waiting(log, segment)
 
     @property
     def names(self) -> frozenset[str]:
@@ -57,4 +101,4 @@ class JoinedStore(FolderStore):
         return sum(one.size() for one in self._all)
 
     def _of(self, log: str) -> FolderStore:
-        return self._places.get(log, self._all[0])
+        return self._places.get(log, self._first)

@@ -1,35 +1,19 @@
-"""A folder of evidence that says how much of it has been read."""
+"""A file that says how much of it has been read."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, BinaryIO, Final, cast
 
-from counterfoil.stores.folder import FolderStore
-
-__all__ = ["Watched"]
+__all__ = ["counted"]
 
 _OFTEN: Final = 1 << 19
 """Bytes after which it says so."""
 
 
-class Watched(FolderStore):
-    """``told`` hears how many more bytes of segments were read, every half megabyte and at the end of each."""
-
-    by_path = True
-
-    def __init__(self, root: Path, told: Callable[[int], None]) -> None:
-        super().__init__(root)
-        self._told = told
-
-    def open_segment(self, log: str, number: int) -> BinaryIO:
-        """A segment opened for reading, its bytes counted."""
-        return cast("BinaryIO", _Counted(super().open_segment(log, number), self._told))
-
-    def open_unwatched(self, log: str, number: int) -> BinaryIO:
-        """The same, not counted."""
-        return super().open_segment(log, number)
+def counted(file: BinaryIO, told: Callable[[int], None] | None) -> BinaryIO:
+    """The file, its bytes told every half megabyte and at its end where somebody listens."""
+    return file if told is None else cast("BinaryIO", _Counted(file, told))
 
 
 class _Counted:

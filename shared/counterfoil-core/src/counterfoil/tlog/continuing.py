@@ -10,7 +10,8 @@ from typing import Any
 
 from counterfoil import notes, tree
 from counterfoil.checks import LogCheck
-from counterfoil.errors import CounterfoilError, LogError, NoteError
+from counterfoil.errors import CounterfoilError, LogError, NoteError, StoreError
+from counterfoil.evidence_checks import UNREAD
 from counterfoil.findings import Finding, Verdict
 from counterfoil.stores import FolderStore
 from counterfoil.tlog.entrytexts import entry_texts
@@ -81,6 +82,8 @@ def continues(store: FolderStore, checks: dict[str, LogCheck], data: bytes | str
     note, kept = parse_checkpoint(data)
     name = kept.origin.rpartition("/")[2]
     check = checks.get(name)
+    if check is not None and not check.vkey and (check.scan.unread or check.statements.is_blind):
+        return _unknown(kept)  # whose log it is stands in what could not be read
     if check is None or check.origin != kept.origin or not check.vkey:
         return Finding(
             "CF-VERIFY-007",
@@ -95,14 +98,18 @@ def continues(store: FolderStore, checks: dict[str, LogCheck], data: bytes | str
         hint = "get the note again from who kept it"
         return Finding(exc.code, kept.origin, message, hint, "cannot-tell")
     size = max(check.checkpoints, default=0)
+    if kept.size > size and check.scan.unread:
+        return _unknown(kept)
     if kept.size > size:
         return _not(kept, f"the log has {_entries(size)} under its last valid checkpoint")
     later = notes.Checkpoint(kept.origin, size, bytes.fromhex(check.checkpoints[size]))
     try:
         return prove(store, name, kept, later)
     except LogError as exc:
-        verdict: Verdict = "cannot-tell" if exc.code == "CF-LOG-022" else "broken"
+        verdict: Verdict = "cannot-tell" if exc.code == "CF-LOG-022" or exc.code in UNREAD else "broken"
         return Finding(exc.code, exc.where or name, exc.message, exc.hint or "", verdict)
+    except StoreError as exc:
+        return Finding(exc.code, exc.where or name, exc.message, exc.hint or "", "cannot-tell")
     except CounterfoilError as exc:
         return _not(kept, f"its first entries are others ({exc.message})")
 
@@ -113,6 +120,16 @@ def _not(kept: notes.Checkpoint, why: str) -> Finding:
         kept.origin,
         f"the log does not continue a checkpoint of {_entries(kept.size)}: {why}",
         "keep this checkpoint: with this evidence it proves that entries were cut off or rewritten",
+    )
+
+
+def _unknown(kept: notes.Checkpoint) -> Finding:
+    return Finding(
+        "CF-VERIFY-008",
+        kept.origin,
+        f"the log could not be read so far that it shows a checkpoint of {_entries(kept.size)}",
+        "see what kept it from being read",
+        "cannot-tell",
     )
 
 

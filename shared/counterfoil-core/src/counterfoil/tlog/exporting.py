@@ -141,14 +141,13 @@ def check_source(store: FolderStore) -> None:
         raise ConfigError(
             "a bundle holds a part of a log, which has no tiles",
             code="CF-EXPORT-008",
-            where=str(store.root),
+            where=store.place,
             hint="export the evidence that it was cut from",
         )
 
 
 def _check_place(store: FolderStore, to: Path) -> None:
-    root = Path(os.path.realpath(store.root))
-    if to == root or root in to.parents:
+    if store.holds(to):
         raise StoreError(
             "the folder for the export is inside the evidence",
             code="CF-EXPORT-004",

@@ -169,6 +169,20 @@ class Bucket:
 
         return self._persist(fetch, doing="read an object", where=key, budget=budget)
 
+    def beginning(self, key: str, version: str, *, size: int, budget: float | None = None) -> bytes:
+        """The first ``size`` bytes of a version, which must have as many."""
+
+        def fetch() -> bytes:
+            store = self.clients.store({})
+            if store is not None:
+                return bytes(store.get(key, options={"version": version, "range": (0, size)}).bytes())
+            named = {"Bucket": self.address.bucket, "Key": key, "VersionId": version}
+            return cast(
+                "bytes", self.clients.s3.get_object(Range=f"bytes=0-{size - 1}", **named)["Body"].read()
+            )
+
+        return self._persist(fetch, doing="read an object", where=key, budget=budget)
+
     def _chunks(self, key: str, version: str) -> Iterator[Any]:
         store = self.clients.store({})
         if store is not None:
@@ -206,8 +220,10 @@ class Bucket:
         found = self.clients.s3.list_object_versions(Bucket=self.address.bucket, Prefix=prefix, **marks)
         return cast("dict[str, Any]", found)
 
-    def told_of(self, key: str, version: str, *, budget: float | None = None) -> Told:
+    def told_of(self, key: str, version: str, *, with_lock: bool = True, budget: float | None = None) -> Told:
         """What the server tells of a version: size, checksum, lock. One request; two where it names no lock.
+
+        Without ``with_lock`` the lock may be missing for want of the right to read it.
 
         Raises:
             BucketError: CF-S3-004 also where the lock may not be read: it cannot be told from none.
@@ -221,7 +237,7 @@ class Bucket:
                 _until(found.get("ObjectLockRetainUntilDate")),
                 found.get("ObjectLockLegalHoldStatus") == "ON",
             )
-            if lock.mode is None:
+            if lock.mode is None and with_lock:
                 # The head leaves a lock out for who may not read it, and says nothing of that.
                 try:
                     held = self.clients.s3.get_object_retention(**named).get("Retention", {})
@@ -247,7 +263,7 @@ class Bucket:
         """
         if version is None:
             version = self.oldest(key).version
-        found = self.told_of(key, version, budget=budget).sha256
+        found = self.told_of(key, version, with_lock=False, budget=budget).sha256
         if found is not None:
             return found
         with self.get(key, version, budget=budget) as file:
@@ -277,7 +293,9 @@ class Bucket:
                 return BucketState(exists=False)
             if told(exc)[0] != 403:
                 raise
-            headers = {}  # who may only write may not ask this; the next answers tell
+            # Who may list a prefix only may not ask this; the region is told all the same.
+            response: Any = getattr(exc, "response", {})
+            headers = response.get("ResponseMetadata", {}).get("HTTPHeaders", {})
         self.clients.learn_region(headers.get("x-amz-bucket-region"))
         versioned: bool | None = None
         try:
