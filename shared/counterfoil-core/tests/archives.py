@@ -12,7 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import counterfoil
-from counterfoil import archiving, keys, records
+from counterfoil import keys, records
+from counterfoil.archiving.moving import Moved, archive
+from counterfoil.archiving.surveying import Survey, survey
 from counterfoil.stores import FolderStore
 
 CHILD = textwrap.dedent(
@@ -34,11 +36,11 @@ CHILD = textwrap.dedent(
             return real(*arguments, **more)
         return change
 
-    from counterfoil import archiving
+    from counterfoil.archiving.moving import archive
     from counterfoil.stores import FolderStore
     for name in ("write", "rename", "replace", "link", "unlink", "rmdir", "mkdir", "fsync", "fdatasync"):
         setattr(os, name, counted(name, getattr(os, name)))
-    archiving.archive(FolderStore(__import__("pathlib").Path(evidence)), to=place, before=before)
+    archive(FolderStore(__import__("pathlib").Path(evidence)), to=place, before=before)
     print(done)
     """
 )
@@ -60,12 +62,12 @@ class Aged:
     def store(self) -> FolderStore:
         return FolderStore(self.evidence)
 
-    def survey(self, before: int | None = None) -> archiving.Survey:
-        return archiving.survey(self.store, before=self.before if before is None else before)
+    def survey(self, before: int | None = None) -> Survey:
+        return survey(self.store, before=self.before if before is None else before)
 
-    def archive(self, **more: Any) -> archiving.Moved:
+    def archive(self, **more: Any) -> Moved:
         arguments: dict[str, Any] = {"to": str(self.place), "before": self.before, **more}
-        return archiving.archive(self.store, **arguments)
+        return archive(self.store, **arguments)
 
     def keep(self) -> None:
         """Remember the state as it is now."""

@@ -9,7 +9,10 @@ import pytest
 from archives import Aged, aged, run
 
 import counterfoil
-from counterfoil import archiving, keys, records
+from counterfoil import keys, records
+from counterfoil.archiving.ending import end_log
+from counterfoil.archiving.moving import archive
+from counterfoil.archiving.surveying import survey
 from counterfoil.errors import ArchiveError, LogError
 from counterfoil.stores import FolderStore
 
@@ -216,7 +219,7 @@ def test_without_an_identity_nothing_is_archived(lab: Any, logs: Aged) -> None:
 def test_a_handoff_that_can_still_be_accepted_keeps_its_log(lab: Any) -> None:
     with counterfoil.open(lab.evidence, actor="team") as log:
         counterfoil.seal(log, {"report": "x" * 400}, to="elsewhere")
-    found = archiving.survey(FolderStore(lab.evidence), before=records.now() + 1)
+    found = survey(FolderStore(lab.evidence), before=records.now() + 1)
     assert [one.state for one in found.logs] == ["waiting"]
 
 
@@ -225,7 +228,7 @@ def test_a_log_that_is_wanted_and_held_is_told(lab: Any, logs: Aged) -> None:
     run(held, "held")
     name = held.open().log
     with pytest.raises(LogError) as caught:
-        archiving.moving.end_log(FolderStore(lab.evidence), keys.load_or_create_identity(), name)
+        end_log(FolderStore(lab.evidence), keys.load_or_create_identity(), name)
     assert caught.value.code == "CF-LOG-037"
     held.close()
 
@@ -238,6 +241,6 @@ def test_a_log_ends_although_a_segment_is_larger_than_a_block(lab: Any) -> None:
     recorder.end(call)
     recorder.close()
     before = records.now() + 1
-    done = archiving.archive(FolderStore(lab.evidence), to=str(lab.root / "archive"), before=before)
+    done = archive(FolderStore(lab.evidence), to=str(lab.root / "archive"), before=before)
     assert len(done.archived) == 1
     assert lab.verify(archives=[lab.root / "archive"]).verdict == "intact"

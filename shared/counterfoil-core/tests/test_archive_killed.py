@@ -8,7 +8,7 @@ import pytest
 from archives import Aged, aged
 
 import counterfoil
-from counterfoil import archiving
+from counterfoil.archiving.moving import archive
 from counterfoil.stores import FolderStore
 
 # What a killed session leaves of itself.
@@ -78,6 +78,6 @@ def test_the_home_that_was_lost_meanwhile_is_no_hindrance(lab: Any) -> None:
     for folder in ("heads", "closed", "locks"):
         for path in (lab.home / folder).iterdir():
             path.unlink()
-    archiving.archive(logs.store, to=str(logs.place), before=logs.before)
+    archive(logs.store, to=str(logs.place), before=logs.before)
     assert {one.code for one in lab.verify(archives=[logs.place]).findings} <= UNCLEAN
     assert runs_in(lab.evidence, logs.place) == logs.runs

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from counterfoil.archiving.places import Piece
 from counterfoil.errors import ArchiveError
 from counterfoil.stores import FolderStore
 from counterfoil.stores.s3.address import Address
@@ -36,7 +35,7 @@ class BucketPlace:
     def prepare(self) -> None:
         """Nothing: the first object asks whether the bucket keeps versions."""
 
-    def put(self, store: FolderStore, log: str, pieces: list[Piece], *, until: int | None) -> None:
+    def put(self, store: FolderStore, log: str, pieces: list[tuple[str, int]], *, until: int | None) -> None:
         """Create an object a segment; raises BucketError, ArchiveError (CF-ARCHIVE-005) when another one is there."""
         kept = self._options.until() if until is None else datetime.fromtimestamp(until, UTC)
         for number, (sha256, _) in enumerate(pieces):
@@ -58,7 +57,7 @@ class BucketPlace:
                     hint="nothing there was touched: name another prefix, and find out what that one holds",
                 )
 
-    def wrong(self, log: str, pieces: list[Piece]) -> list[int]:
+    def wrong(self, log: str, pieces: list[tuple[str, int]]) -> list[int]:
         """Segments whose oldest version is not the one that should be there; raises BucketError."""
         found = []
         for number, (sha256, _) in enumerate(pieces):

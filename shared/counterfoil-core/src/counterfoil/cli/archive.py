@@ -9,9 +9,9 @@ from typing import Annotated, Any
 
 import typer
 
-from counterfoil import archiving
 from counterfoil.archived import Archived
-from counterfoil.archiving import LogState, Survey, times
+from counterfoil.archiving import moving, times
+from counterfoil.archiving.surveying import LogState, Survey, survey
 from counterfoil.bundles.store import BundleStore
 from counterfoil.cli import output
 from counterfoil.cli.options import Debug, E, Evidence, Json, evidence_path, option
@@ -85,7 +85,7 @@ def archive(
     until = None if before is None else times.before(before, now=time.time(), name="--before")
     kept = None if retain is None else times.span(retain, name="--retain")
     with watched(store, passes=2):
-        found = archiving.survey(store, before=until)
+        found = survey(store, before=until)
     place = to or f"{os.path.realpath(store.root)}-archive"
     if report:
         return _report(found, json=json)
@@ -94,7 +94,7 @@ def archive(
         return _planned(found, place, json=json)
     assert until is not None
     told = None if json else _tell
-    done = archiving.archive(store, to=place, before=until, retain=kept, found=found, told=told)
+    done = moving.archive(store, to=place, before=until, retain=kept, found=found, told=told)
     if json:
         members = {
             "archived": [_archived(one) for one in done.archived],
