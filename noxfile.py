@@ -282,6 +282,7 @@ def verifier(session: nox.Session) -> None:
     paths = session.posargs or [
         "integrations-tests/test_second_verifier.py",
         "integrations-tests/test_second_verifier_types.py",
+        "integrations-tests/test_second_verifier_fuzz.py",
     ]
     _prepared(session, "dev", "test").run("pytest", "-m", "verifier", *paths)
 

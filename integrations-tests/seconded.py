@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import select
 import shutil
 import subprocess
 from pathlib import Path
@@ -11,6 +12,8 @@ from typing import Any
 import counterfoil
 
 SERVER = Path(__file__).parent.parent / "shared" / "verifier-js" / "test" / "serve.mjs"
+LONGEST = 120
+"""Seconds for one answer, on however busy a machine."""
 Judged = tuple[str, list[str], list[str], dict[str, int]]
 
 
@@ -35,6 +38,8 @@ class Second:
         assert self.process.stdout
         self.process.stdin.write(json.dumps({"path": str(path), "keyring": str(keyring)}) + "\n")
         self.process.stdin.flush()
+        ready, _, _ = select.select([self.process.stdout], [], [], LONGEST)
+        assert ready, f"no answer within {LONGEST} seconds"
         answer = json.loads(self.process.stdout.readline())
         assert answer["text"], answer["error"]
         told = json.loads(answer["text"])

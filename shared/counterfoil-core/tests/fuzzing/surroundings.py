@@ -117,7 +117,7 @@ def _other(here: Place) -> Path:
     if not path.exists():
         before = here.segment.read_bytes()
         here.write(here.whole)
-        assert cli.main(["bundle", str(here.evidence), "-o", str(path)]) == 0
+        _command("bundle", str(here.evidence), "-o", str(path))
         here.write(before)
     return path
 
@@ -157,7 +157,7 @@ def seeds(name: str) -> list[bytes]:
     return {
         "installed": [
             b"a.py,sha256=NAdkkY9BXjHT3f7nVVBLVXF3q7hq-1_9vu4jVmT4Z9c,2\r\nsome.dist-info/RECORD,,\r\n",
-            b'{"url":"file:///home/x/y","dir_info":{"editable":true}}',
+            b'{"url":"file:///srv/x/y","dir_info":{"editable":true}}',
             b'{"url":"https://u:p@host:8080/x.git?q#f","vcs_info":{"vcs":"git","commit_id":"0","requested_revision":"m"}}',
         ],
         "checkout": [
