@@ -1,8 +1,8 @@
 """A coding agent's session as plain JSON, and the same session run in LangChain with a scripted model.
 
-30 tool schemas, a system prompt of 4 KB, then model calls that each see the whole history: an answer of 0.5 to 8 KB that asks
-for one tool, whose result has 1 to 50 KB. Texts are this Python's own library, and rows and log lines made of it, so that
-they compress as a tool's output does. The same seed gives the same session on the same Python.
+30 tool schemas, a system prompt of 4 KB, then model calls that each see all that was before: an answer of 0.5 to 8 KB
+that asks for one tool, whose result has 1 to 50 KB. Texts are this Python's own library, and rows and log lines made of it,
+so that they compress as a tool's output does. The same seed gives the same session on the same Python.
 """
 
 from __future__ import annotations
@@ -185,7 +185,7 @@ def naive(given: Session) -> Iterator[bytes]:
 
 
 def run(given: Session, callbacks: list[Any], *, each: Callable[[], None] | None = None) -> None:
-    """Run the session in LangChain: a chat model that answers by the script, and tools that do; ``each`` after a turn."""
+    """Run the session in LangChain, model and tools by the script; ``each`` is called after every turn."""
     from langchain_core.language_models.chat_models import BaseChatModel
     from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
     from langchain_core.outputs import ChatGeneration, ChatResult

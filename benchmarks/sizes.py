@@ -2,12 +2,12 @@
 
     python benchmarks/sizes.py [--json FILE]
 
-A session (``_session.py``) is run in LangChain with a scripted model and recorded by ``counterfoil_langchain.Handler``, as an
-application does it. ``evidence`` is what ``du -b`` counts in the folder: chunks, chain, tree, checkpoints, signatures, what
-the process runs on (14 KB where 190 distributions are installed), the folders themselves (8 KB). ``naive`` writes every
-event with its whole payload as one JSON text; ``each compressed`` compresses each of these on its own (zstd 3). Several runs
-are sessions of different seeds in one process, all figures a run. How far they go down depends on the texts as well: single
-runs of 25 calls are between 1/32 and 1/42 of their naive log.
+A session (``_session.py``) is run in LangChain with a scripted model and recorded by ``counterfoil_langchain.Handler``,
+as an application does it. ``evidence`` is what ``du -b`` counts in the folder: chunks, chain, tree, checkpoints,
+signatures, what the process runs on (14 KB where 190 distributions are installed), the folders themselves (8 KB).
+``naive`` writes every event with its whole payload as one JSON text; ``each compressed`` compresses each of them by
+itself (zstd 3). Several runs are sessions of different seeds in one process, all figures a run. How far they go down
+depends on the texts as well: single runs of 25 calls are between 1/32 and 1/42 of their naive log.
 
 ``growth``: what the last quarter of the calls adds to the segments against the first, beside the same of the texts that
 came in. They are equal where a call costs the same however long the history is.

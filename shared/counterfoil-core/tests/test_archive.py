@@ -12,6 +12,7 @@ import counterfoil
 from counterfoil import keys, records
 from counterfoil.archiving.ending import end_log
 from counterfoil.archiving.moving import archive
+from counterfoil.archiving.places import FolderPlace
 from counterfoil.archiving.surveying import survey
 from counterfoil.errors import ArchiveError, LogError
 from counterfoil.stores import FolderStore
@@ -200,6 +201,36 @@ def test_other_bytes_in_the_archive_are_never_replaced(lab: Any, logs: Aged) -> 
     assert caught.value.code == "CF-ARCHIVE-005"
     assert other.read_bytes() == b"x" * 50_000
     assert lab.verify().verdict == "intact"
+
+
+def test_a_link_in_the_archive_is_no_log(lab: Any, logs: Aged) -> None:
+    FolderStore(logs.place).prepare()
+    (lab.root / "aside").mkdir()
+    (logs.place / logs.old[0]).symlink_to(lab.root / "aside")
+    with pytest.raises(ArchiveError) as caught:
+        logs.archive()
+    assert caught.value.code == "CF-ARCHIVE-004"
+    assert set(logs.old) < set(FolderStore(lab.evidence).logs())
+
+
+def test_what_changes_behind_its_back_is_not_signed(
+    lab: Any, logs: Aged, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Somebody writes into a log between the moment it is verified and the moment it is copied."""
+    path = sorted((lab.evidence / logs.old[0]).iterdir())[0]
+    put = FolderPlace.put
+
+    def late(self: Any, store: Any, log: str, pieces: Any, **more: Any) -> None:
+        if log == logs.old[0]:
+            path.write_bytes(path.read_bytes()[:-1] + b"x")
+        put(self, store, log, pieces, **more)
+
+    monkeypatch.setattr(FolderPlace, "put", late)
+    with pytest.raises(ArchiveError) as caught:
+        logs.archive()
+    assert caught.value.code == "CF-ARCHIVE-006"
+    assert set(logs.old) < set(FolderStore(lab.evidence).logs())
+    assert logs.there() == []
 
 
 def test_another_identitys_log_is_left(lab: Any, logs: Aged) -> None:

@@ -177,6 +177,8 @@ class _Mover:
     def _copy(self, one: LogState, retain: int | None) -> Archived | None:
         """Verify a log that is held, copy it, read the copy, and sign; None where it cannot be."""
         ring = keys.Keyring.load()
+        # Before and behind what is verified: what is signed is that, whoever writes to these files meanwhile.
+        pieces = pieces_of(self._store, one.name)
         check = LogCheck(self._store, one.name, ring, keys.remembered_heads(), own=ring.own)
         judged = Verification(check.run())
         facts = facts_of(self._store, one.name)
@@ -195,7 +197,6 @@ class _Mover:
             self._out.skipped.append((one, "it does not end in a checkpoint"))
             return None
         self._told(f"{one.name}: copying {one.bytes} bytes")
-        pieces = pieces_of(self._store, one.name)
         until = None if retain is None else int(time.time()) + retain
         self._place.put(self._store, one.name, pieces, until=until)
         self._told(f"{one.name}: reading the copy")

@@ -161,7 +161,7 @@ class FolderPlace:
     def wrong(self, log: str, pieces: list[Piece]) -> list[int]:
         """Segments that are not there as they should be, read from the disk again."""
         found = []
-        numbers = self._store.segments(log)
+        numbers = self._store.segments(log) if log in self._store.logs() else []  # a link is no log
         for number, piece in enumerate(pieces):
             with contextlib.suppress(StoreError, OSError):
                 if number in numbers and _read(self._store, log, number) == piece:
