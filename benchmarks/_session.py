@@ -1,8 +1,8 @@
 """A coding agent's session as plain JSON, and the same session run in LangChain with a scripted model.
 
 30 tool schemas, a system prompt of 4 KB, then model calls that each see all that was before: an answer of 0.5 to 8 KB
-that asks for one tool, whose result has 1 to 50 KB. Texts are this Python's own library, and rows and log lines made of it,
-so that they compress as a tool's output does. The same seed gives the same session on the same Python.
+that asks for one tool, whose result has 1 to 50 KB. Texts are this Python's own library, and rows and log lines made
+of it, so that they compress as a tool's output does. The same seed gives the same session on the same Python.
 """
 
 from __future__ import annotations

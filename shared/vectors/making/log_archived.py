@@ -210,7 +210,6 @@ def _left() -> Iterator[Case]:
             ["CF-VERIFY-071"],
             counts={"logs": 1},
             notes=["CF-VERIFY-072"],
-            heads=[gone.head(evidence=".")],
         )
     yield Case(
         "an empty folder of an archived log is left",

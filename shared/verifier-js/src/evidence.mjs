@@ -104,11 +104,13 @@ class EvidenceCheck {
       this.findings.addAll(judge.findings);
       this.counts.addAll(judge.counts);
     }
+    // What cannot be read may tell of an archive.
+    this.partial = this.run !== null || concerned.some(({ unread }) => unread);
     this.citations(judged);
     if (this.run === null) this.archives(judged, parts);
     this.heads(judged, concerned);
     this.acceptances(concerned.filter(({ unread }) => !unread));
-    if (this.run === null) this.gone(checks.filter((check) => !parts.includes(check)));
+    if (!this.partial) this.gone(checks.filter((check) => !parts.includes(check)));
     this.copied(judged);
     if (logs.length === 0)
       this.findings.add("CF-VERIFY-001", "", "there is no log", "name the folder of a run");
@@ -151,10 +153,10 @@ class EvidenceCheck {
         const cited = byLog.get(log);
         const elsewhere = cited === undefined ? this.archived.get(checkpoint?.origin) : undefined;
         if (elsewhere !== undefined && checkpoint.origin.endsWith(`/${log}`)) {
-          if (this.run === null && elsewhere.checkpoints.get(checkpoint.size) !== checkpoint.root)
+          if (!this.partial && elsewhere.checkpoints.get(checkpoint.size) !== checkpoint.root)
             this.findings.add("CF-VERIFY-005", where, "a log cites another history of a log, or a longer one");
         } else if (cited === undefined) {
-          if (this.run === null && !judge.apart)
+          if (!this.partial && !judge.apart)
             this.findings.add("CF-VERIFY-004", where, "a log cites another one that is gone");
         } else if (checkpoint === null)
           this.findings.add(code, where, "what a session cites is no checkpoint");

@@ -192,8 +192,10 @@ def examine(
         for key, count in check.counts.items():
             out.counts[key] += count
     out.counts["logs"] = len(outcomes)
+    # What cannot be read may tell of an archive.
+    partial = run is not None or any(check.scan.unread for check in checks.values())
     for one in outcomes.values():
-        found.extend(evidence_checks.cited(one, outcomes, archived, partial=run is not None, lags=store.lags))
+        found.extend(evidence_checks.cited(one, outcomes, archived, partial=partial, lags=store.lags))
     if run is None:
         found.extend(evidence_checks.unlike(outcomes, archived))
         found.extend(_interrupted(name) for name in parts)
@@ -201,7 +203,7 @@ def examine(
     known = {one.origin: one.checkpoints for one in outcomes.values() if not one.blind}
     found.extend(shared.heads.findings(known, lags=store.lags))
     found.extend(shared.acceptances.findings())
-    found.extend(evidence_checks.absent(store, heads, outcomes, archived, partial=run is not None))
+    found.extend(evidence_checks.absent(store, heads, outcomes, archived, partial=partial))
     found.extend(evidence_checks.copied(store, heads, outcomes))
     for note in kept:
         went = continues(store, checks, note)
