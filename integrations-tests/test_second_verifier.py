@@ -47,7 +47,23 @@ def evidence(tmp_path_factory: pytest.TempPathFactory) -> Path:
         recorder.close()
         with counterfoil.open(folder, actor="team") as log:
             counterfoil.seal(log, {"report": "x" * 4000, "n": session}, to="elsewhere")
+        _weighed(folder, folder.parent / "model")
     return folder
+
+
+def _weighed(evidence: Path, tree: Path) -> None:
+    """A manifest of weights, and calls of a model that is bound to it."""
+    tree.mkdir(exist_ok=True)
+    for name in ("config.json", "a-b", "\uffee", "\U0001f600"):
+        (tree / name).write_text(name, encoding="utf-8")
+    manifest = counterfoil.weights.add(tree, evidence=evidence, source={"repo": "org/small"})
+    counterfoil.bind_model("weighed", manifest.root, evidence=evidence)
+    recorder = counterfoil.Recorder(evidence)
+    run = recorder.start("invoke_workflow", "team", actor=("team",))
+    for _ in range(3):
+        recorder.end(recorder.start("chat", "weighed", actor=("team",), parent=run))
+    recorder.end(run)
+    recorder.close()
 
 
 def _run(recorder: counterfoil.Recorder, name: str) -> None:
@@ -67,7 +83,7 @@ def test_they_agree_on_fresh_evidence(
 ) -> None:
     said = first(evidence, home / "keyring.json")
     assert said[0] == "intact"
-    assert said[3]["runs"] == 40
+    assert said[3]["runs"] == 42
     assert second(evidence, home) == said
 
 

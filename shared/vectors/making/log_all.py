@@ -15,6 +15,7 @@ from making import (
     log_structure,
     log_trust,
     log_types,
+    log_weights,
 )
 from making.formats import sha256
 from making.logs import KEYS
@@ -37,6 +38,7 @@ def build() -> dict[str, Any]:
         log_trust.policy_cases,
         log_types.type_cases,
         log_odd.odd_cases,
+        log_weights.weights_cases,
     )
     cases = [case.to_json() for group in groups for case in group()]
     assert len({case["name"] for case in cases}) == len(cases)

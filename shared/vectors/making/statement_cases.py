@@ -6,7 +6,8 @@ import json
 from collections.abc import Iterator
 from typing import Any, Final
 
-from making import formats, trust_cases
+from making import archive_cases, formats, trust_cases
+from making.archive_cases import ARCHIVE, ARCHIVED
 from making.formats import b64, jcs, sha256
 from making.logs import ACTOR, AT, IDENTITY, KEYS, LOG, PEER, RUN, STRANGER
 
@@ -47,19 +48,26 @@ BINDING: Final[dict[str, Any]] = {
     "origin": ORIGIN,
     "spki": b64(ACTOR.spki),
 }
-ARCHIVE: Final[dict[str, Any]] = {
-    "bytes": 4711,
-    "first": ISSUED - 2000,
-    "issued": ISSUED,
-    "last": ISSUED - 1000,
-    "log": {**HEAD, "origin": f"{IDENTITY.keyid}/{'b' * 16}"},
-    "manifest": {"sha256": "c" * 64, "size": 242},
-    "place": "/archive",
-    "runs": 1,
-    "verdict": "intact",
-}
-ARCHIVED: Final = {"digest": {"sha256": "c" * 64}, "name": f"{IDENTITY.keyid}/{'b' * 16}"}
 BOUND: Final = {"digest": {"sha256": ACTOR.keyid}, "name": "team/writer"}
+
+LISTED: Final = [
+    {"name": "config.json", "sha256": sha256(b"{}"), "size": 2},
+    {"name": "weights/model.gguf", "sha256": sha256(b"GGUF"), "size": 4},
+]
+WEIGHTS: Final[dict[str, Any]] = {
+    "cached": 0,
+    "files": {
+        "count": 2,
+        "list": {"media": formats.WEIGHTS, "sha256": sha256(jcs(LISTED)), "size": len(jcs(LISTED))},
+        "size": 6,
+    },
+    "issued": ISSUED,
+    "key": IDENTITY.keyid,
+    "name": "llama-3",
+    "root": formats.weights_root(LISTED),
+    "without": [".git", ".gitattributes", ".github", ".gitignore"],
+}
+WEIGHED: Final = {"digest": {"sha256": WEIGHTS["root"]}, "name": "llama-3"}
 
 
 def statements() -> list[dict[str, Any]]:
@@ -126,6 +134,14 @@ def statements() -> list[dict[str, Any]]:
             ARCHIVED,
             {**ARCHIVE, "ext": {}, "retain": ISSUED},
             False,
+        ),
+        ("a manifest of weights", "weights", WEIGHED, WEIGHTS, False),
+        (
+            "a manifest of weights with every member",
+            "weights",
+            WEIGHED,
+            {**WEIGHTS, "cached": 1, "source": {"repo": "meta-llama/Llama-3", "revision": "main"}},
+            True,
         ),
     ]
     return [signed(*one) for one in listed]
@@ -259,20 +275,32 @@ def refused_statements() -> list[dict[str, Any]]:
             made({k: v for k, v in BINDING.items() if k != "origin"}, BOUND, "binding"),
             "CF-STMT-005",
         ),
-        *(
-            (f"an archive {what}", made({**ARCHIVE, **change}, ARCHIVED, "archive"), "CF-STMT-005")
-            for what, change in (
-                ("with a sender", {"sender": HANDOFF["sender"]}),
-                ("of a broken log", {"verdict": "broken"}),
-                ("nowhere", {"place": ""}),
-                ("of no entries", {"log": {**ARCHIVE["log"], "size": 0}}),
-                ("with an empty list", {"manifest": {"sha256": "c" * 64, "size": 0}}),
-                ("with a list of a media type", {"manifest": {**ARCHIVE["manifest"], "media": "x"}}),
-                ("of fewer runs than none", {"runs": -1}),
-            )
-        ),
     ]
+    for what, change in archive_cases.REFUSED:
+        listed.append((f"an archive {what}", made({**ARCHIVE, **change}, ARCHIVED, "archive"), "CF-STMT-005"))
+    files = WEIGHTS["files"]
+    for what, changes in (
+        ("without a root", {"root": None}),
+        ("of no file", {"files": {**files, "count": 0}}),
+        (
+            "whose list is of another type",
+            {"files": {**files, "list": {**files["list"], "media": "text/plain"}}},
+        ),
+        ("whose list is empty", {"files": {**files, "list": {**files["list"], "size": 0}}}),
+        ("of fewer than no bytes", {"files": {**files, "size": -1}}),
+        ("with a further member", {"more": 1}),
+        ("that leaves something out twice", {"without": ["a", "a"]}),
+        ("that leaves out in another order", {"without": ["b", "a"]}),
+        ("that leaves out 65 things", {"without": [f"{number:02d}" for number in range(65)]}),
+        ("whose source is a text", {"source": "hub/model"}),
+        ("whose source has no repo", {"source": {"revision": "main"}}),
+        ("whose name is empty", {"name": ""}),
+        ("whose number of cached digests is a text", {"cached": "1"}),
+    ):
+        whole = {name: value for name, value in {**WEIGHTS, **changes}.items() if value is not None}
+        listed.append((f"a manifest of weights {what}", made(whole, WEIGHED, "weights"), "CF-STMT-005"))
     for kind, subject, predicate in (
+        ("weights", WEIGHED, WEIGHTS),
         ("handoff", SUBJECT, HANDOFF),
         ("receipt", RECEIVED, RECEIPT),
         ("binding", BOUND, BINDING),

@@ -61,6 +61,11 @@ class SectionJudge extends Judge {
   /** Parents of records that are not here are absent, and counted as such. */
   recordParents() {}
 
+  /** Manifests of weights stand in the log only, and so do the lists of their files. */
+  recordWeights() {}
+
+  weights() {}
+
   /** Records of runs that were not asked for tie nothing. */
   tie(body) {
     if (this.run !== undefined && body.context.run === this.run) this.calls.record(body);

@@ -18,6 +18,7 @@ The tree (codes are listed in ``shared/spec/errors.md``)::
       HandoffError           a handoff cannot be made
         HandoffRefusedError  a receiver refused a handoff
       TrustError             a trust policy cannot be used
+      WeightsError           a tree of model weights cannot be hashed, or a manifest is none
       PluginError            a plugin failed to load or broke its contract
 """
 
@@ -41,6 +42,7 @@ __all__ = [
     "StoreError",
     "TrustError",
     "WeakKeyError",
+    "WeightsError",
 ]
 
 
@@ -132,6 +134,10 @@ class HandoffRefusedError(HandoffError):
 
 class TrustError(CounterfoilError):
     """A trust policy is malformed, not signed by those who may, or older than one that was used before."""
+
+
+class WeightsError(CounterfoilError):
+    """A tree of model weights cannot be hashed as it is, or what should be a manifest of one is none."""
 
 
 class PluginError(CounterfoilError):

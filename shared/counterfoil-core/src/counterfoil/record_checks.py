@@ -19,6 +19,7 @@ from counterfoil.findings import Verdict
 from counterfoil.moulds import NATURAL, REFERENCE, TEXT, Groups, Known, NoMould, Path, compiled, hex64, spell
 from counterfoil.shapes import Part, need_of
 from counterfoil.stored import RECORD, STATEMENT, Stored
+from counterfoil.weights.checking import cited_weights
 
 __all__ = ["RecordCheck", "Ties"]
 
@@ -91,6 +92,10 @@ class RecordCheck:
         for at, least in mould.named:
             if not stored.knows(found[at].decode(), least=least):
                 return False
+        if mould.weights:
+            root, statement = (found[at].decode() for at in mould.weights)
+            if stored.weights.get(statement) != root:
+                return False
         if mould.joined:
             phase, call, run = told[1], told[2].decode(), told[3].decode()
             if phase == b"start":
@@ -135,6 +140,11 @@ class RecordCheck:
                 named = one["digest"] if _is_parent(one) else None
                 message = f"{entry.op}: a parent it names is not in this log"
                 self._question("CF-VERIFY-045", place(entry), message, named)
+        if "weights" in context:
+            cited = cited_weights(context["weights"])
+            self._faultless &= cited is not None
+            message = f"{entry.op}: the weights it names are not in this log"
+            self._ask("CF-VERIFY-056", place(entry), message, cited)
         self._stored.add_raw(sha256(entry.body_bytes).digest())
         phase = content.get("phase")
         if phase == "start" or phase == "end":
@@ -246,7 +256,8 @@ class _Mould:
     """Records of one form: the groups of what is asked of each.
 
     ``told`` are op, phase, call and run (op again for those that do not join it to others), ``cited`` references,
-    ``named`` digests with what they have to be of, ``totals`` what a run's last record says that ended and started.
+    ``named`` digests with what they have to be of, ``totals`` what a run's last record says that ended and started,
+    ``weights`` root and digest of a manifest.
     """
 
     fullmatch: Callable[[bytes], re.Match[bytes] | None]
@@ -255,6 +266,7 @@ class _Mould:
     cited: tuple[int, ...]
     named: tuple[tuple[int, int], ...]
     totals: tuple[int, ...]
+    weights: tuple[int, ...]
 
 
 def _mould(body: dict[str, Any], text: bytes) -> _Mould:
@@ -286,6 +298,11 @@ def _mould(body: dict[str, Any], text: bytes) -> _Mould:
                 raise NoMould
             at[path] = groups.next()
             return b"(" + NATURAL + b")"
+        if path == _WEIGHTS and cited_weights(value) is None:
+            raise NoMould
+        if path[:2] == _WEIGHTS and len(path) == 3:
+            at[path] = groups.next()
+            return hex64(value)
         if path in (_PARENTS, _HANDOFFS) and type(value) is not list:
             raise NoMould
         if path[:2] == _PARENTS and len(path) == 3 and (type(value) is not dict or value.keys() != _PARENT):
@@ -315,6 +332,7 @@ def _mould(body: dict[str, Any], text: bytes) -> _Mould:
         tuple(cited),
         tuple(named),
         tied,
+        tuple(at[path] for path in sorted(at) if path[:2] == _WEIGHTS),
     )
 
 
@@ -329,3 +347,4 @@ _TOLD: Final = frozenset((_OP, _PHASE, _CALL, _RUN))
 _PARENTS: Final[Path] = ("context", "parents")
 _HANDOFFS: Final[Path] = ("context", "handoffs")
 _PARENT: Final = frozenset({"digest", "rel"})
+_WEIGHTS: Final[Path] = ("context", "weights")

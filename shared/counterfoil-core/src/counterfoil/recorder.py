@@ -22,6 +22,7 @@ from counterfoil.hooks import Transfer
 from counterfoil.intake import Intake
 from counterfoil.named import given, handoffs_here, parents_here, sorted_once
 from counterfoil.places import check_durability
+from counterfoil.weights.binding import Citing
 
 __all__ = ["Call", "Recorder", "Run"]
 
@@ -42,6 +43,7 @@ class Recorder(Intake):
         super().__init__(evidence, mode=mode, durability=durability)
         self._roots: dict[str, Call] = {}
         self._issued: tuple[int, set[str]] = (0, set())
+        self._weights = Citing(self.evidence)
 
     # -- calls --------------------------------------------------------------------------------------------------------
 
@@ -92,6 +94,7 @@ class Recorder(Intake):
                 if handoffs and (received := handoffs_here(writer, handoffs, self._count)):
                     about["handoffs"] = received
             about.update(given(writer, context, self._count))
+            about.update(self._weights.of(writer, op, name, self._count))
             call.start = self._entry(writer, content, about, request, context)
             if call.start:
                 call.log = writer

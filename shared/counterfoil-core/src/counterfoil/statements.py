@@ -32,6 +32,7 @@ from counterfoil.predicates import (
     PlainDigest,
     Receipt,
     Strict,
+    Weights,
     in_order,
 )
 
@@ -41,6 +42,7 @@ __all__ = [
     "HANDOFF",
     "PARENTS_INLINE",
     "RECEIPT",
+    "WEIGHTS",
     "Archive",
     "Authority",
     "Binding",
@@ -54,6 +56,7 @@ __all__ = [
     "Receipt",
     "Statement",
     "Strict",
+    "Weights",
     "build",
     "in_order",
     "parse",
@@ -62,6 +65,7 @@ __all__ = [
     "split_parents",
     "unknown_kind",
     "validated",
+    "word_for",
     "wrong_subject",
 ]
 
@@ -70,6 +74,7 @@ HANDOFF: Final = "urn:counterfoil:handoff:v1"
 RECEIPT: Final = "urn:counterfoil:receipt:v1"
 BINDING: Final = "urn:counterfoil:binding:v1"
 ARCHIVE: Final = "urn:counterfoil:archive:v1"
+WEIGHTS: Final = "urn:counterfoil:weights:v1"
 
 MAX_STATEMENT: Final = 8 * 1024
 MAX_DEPTH: Final = 16
@@ -81,6 +86,7 @@ _PREDICATES: Final[dict[str, tuple[type[Strict], type[Strict]]]] = {
     RECEIPT: (Receipt, HandoffSubject),
     BINDING: (Binding, NamedSubject),
     ARCHIVE: (Archive, NamedSubject),
+    WEIGHTS: (Weights, NamedSubject),
 }
 
 
@@ -91,7 +97,7 @@ _VALIDATORS: Final[dict[str, tuple[Any, Any]]] = {
 """What ``model_validate`` calls, without its wrapper."""
 
 
-Predicate: TypeAlias = Handoff | Receipt | Binding | Archive
+Predicate: TypeAlias = Handoff | Receipt | Binding | Archive | Weights
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,6 +196,11 @@ def validated(value: dict[str, Any], predicate: type[P], subject: type[S]) -> tu
         ) from exc
 
 
+def word_for(kind: str) -> str:
+    """What a statement of this predicate type is called."""
+    return kind.removeprefix("urn:counterfoil:").partition(":")[0]
+
+
 def unknown_kind() -> StatementError:
     """The error for a predicate type that this version does not know."""
     return StatementError(
@@ -215,6 +226,8 @@ def _same_subject(statement: Statement) -> bool:
         return subject.digest.sha256 == predicate.handoff
     if isinstance(predicate, Archive):
         return subject.digest.sha256 == predicate.manifest.sha256 and subject.name == predicate.log.origin
+    if isinstance(predicate, Weights):
+        return subject.digest.sha256 == predicate.root and subject.name == predicate.name
     return (
         isinstance(predicate, Binding)
         and subject.digest.sha256 == predicate.key

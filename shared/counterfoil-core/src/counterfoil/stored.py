@@ -59,6 +59,10 @@ class Stored:
         self.blobs = Digests()
         self.citable: dict[bytes, tuple[int, int, int, int]] = {}
         self.noted: dict[bytes, bytes] = {}
+        self.weights: dict[str, str] = {}
+        """Manifests of weights that passed by, and the root that each tells."""
+        self.lists_weights = True
+        """Whether the lists of their files have to be here."""
         self._store = store
         self._name = name
         self._before = before
@@ -78,7 +82,7 @@ class Stored:
     def clear(self) -> None:
         """Forget everything."""
         self.blobs, self._statements, self._passed = Digests(), Digests(), Passed()
-        for held in (self.citable, self.noted, self._hollow, self._absent, self._unfilled):
+        for held in (self.citable, self.noted, self.weights, self._hollow, self._absent, self._unfilled):
             held.clear()
         self.lately.clear()
 

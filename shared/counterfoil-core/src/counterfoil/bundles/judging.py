@@ -25,7 +25,7 @@ _NEWER: Final = "read this bundle with a newer Counterfoil"
 _CUT: Final = "a process was killed, or the run was going on when the bundle was cut"
 
 
-_KINDS: Final = {"handoff": HANDOFF, "receipt": STATEMENT, "binding": STATEMENT}
+_KINDS: Final = {"handoff": HANDOFF, "receipt": STATEMENT, "binding": STATEMENT, "weights": STATEMENT}
 
 
 class Judge:
@@ -215,6 +215,7 @@ class Held(Stored):
 
     def __init__(self, opened: Opened, origin: str) -> None:
         super().__init__(None, "")
+        self.lists_weights = False
         self._opened = opened
         self._origin = origin
         self._graph: BlobGraph = opened.graph
