@@ -38,7 +38,7 @@ def home() -> Path:
 
 @pytest.fixture(scope="module")
 def evidence(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two sessions of one log: nested calls, long and shared values, handoffs, a handoff to another process."""
+    """Two sessions of one log: nested calls, streams, long and shared values, handoffs, one to another process."""
     folder = tmp_path_factory.mktemp("second") / "evidence"
     for session in range(2):
         recorder = counterfoil.Recorder(folder)
@@ -73,6 +73,9 @@ def _run(recorder: counterfoil.Recorder, name: str) -> None:
         call = recorder.start("step", step, actor=("team", step), parent=run)
         sent = recorder.value({"messages": history, "model": "small", "text": "é" * 300})
         chat = recorder.start("chat", "small", actor=("team", step), parent=call, request=sent)
+        for piece in range(300 if step == "writer" else 3):
+            recorder.stream(chat).add(f"0:{('text', 'reasoning')[piece % 7 == 0]}", f"{name} {piece} ☃ ")
+        recorder.stream(chat).sample(0, [(7, -0.5, b"x"), (None, -1.5, None)])
         recorder.end(chat, response=recorder.value({"message": name * 100, "bytes": os.urandom(600)}))
         recorder.end(call, response=recorder.value(name))
     recorder.end(run, response=recorder.value({"answer": name}))

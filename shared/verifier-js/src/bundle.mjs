@@ -46,6 +46,7 @@ class SectionJudge extends Judge {
     this.origin = section.origin;
     /** Verified handoffs signed by the identity, by the index of their entry. */
     this.byIdentity = new Set();
+    this.seesCheckpoints = false;
     this.checkPin();
     this.begun = false;
   }

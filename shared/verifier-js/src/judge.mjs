@@ -13,6 +13,7 @@ import { isParent, parseParentSet, parseStatement, runOf, signerOf } from "./sta
 import { archivedBy } from "./archived.mjs";
 import { Calls } from "./calls.mjs";
 import { Citations } from "./citations.mjs";
+import { Streams } from "./streams.mjs";
 import { pushAll } from "./push.mjs";
 import { isCited, readList } from "./weights.mjs";
 
@@ -39,6 +40,9 @@ export class Judge {
     this.findings = new Findings();
     this.counts = new Counts();
     this.calls = new Calls(this);
+    this.streams = new Streams(blobs);
+    /** Whether the checkpoints of streams pass by too. */
+    this.seesCheckpoints = true;
     this.citations = new Citations(this);
     /** @type {PublicKey | null} */
     this.identity = null;
@@ -117,6 +121,7 @@ export class Judge {
     this.handoffs(body.context.handoffs);
     this.recordParents(body.context.parents);
     this.recordWeights(body.context.weights);
+    this.stream(body);
     this.tie(body);
     const op = operation(body);
     if (op === "session") this.session(body);
@@ -131,6 +136,12 @@ export class Judge {
       this.find("CF-VERIFY-021", "something was not recorded, and was counted");
     }
     this.before.add(sha256(text));
+  }
+
+  /** @param {import("./entries.mjs").RecordBody} body */
+  stream(body) {
+    if (!this.streams.isRight(body, { checkpoints: this.seesCheckpoints }))
+      this.find("CF-VERIFY-013", "a stream that a record states is not what is stored of it");
   }
 
   /** @param {import("./entries.mjs").RecordBody} body */
@@ -215,6 +226,7 @@ export class Judge {
   /** A session of this log: what the one before left open is over. */
   begin(context) {
     this.calls.ended();
+    this.streams.open.clear();
     this.leftUnclosed();
     this.promised = context.closes === true;
     this.lastWord = -1;

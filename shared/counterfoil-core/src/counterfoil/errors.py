@@ -19,6 +19,7 @@ The tree (codes are listed in ``shared/spec/errors.md``)::
         HandoffRefusedError  a receiver refused a handoff
       TrustError             a trust policy cannot be used
       WeightsError           a tree of model weights cannot be hashed, or a manifest is none
+      EngineError            segments cannot be checked where they should be
       PluginError            a plugin failed to load or broke its contract
 """
 
@@ -30,6 +31,7 @@ __all__ = [
     "CanonicalError",
     "ConfigError",
     "CounterfoilError",
+    "EngineError",
     "EnvelopeError",
     "HandoffError",
     "HandoffRefusedError",
@@ -138,6 +140,10 @@ class TrustError(CounterfoilError):
 
 class WeightsError(CounterfoilError):
     """A tree of model weights cannot be hashed as it is, or what should be a manifest of one is none."""
+
+
+class EngineError(CounterfoilError):
+    """The processes or the cluster that should check segments are not there, or cannot."""
 
 
 class PluginError(CounterfoilError):

@@ -25,6 +25,7 @@ __all__ = [
     "copied",
     "foreign",
     "in_archives",
+    "interrupted",
     "is_apart",
     "kept_elsewhere",
     "left_over",
@@ -136,6 +137,12 @@ def left_over(store: FolderStore, archived: Mapping[str, Archived], here: Mappin
         if len(numbers) < len(one.manifest.segments) and not same_files(store, one, numbers):
             found.append(one.name)
     return sorted(found)
+
+
+def interrupted(name: str) -> Finding:
+    """The finding for what is left of an archived log (CF-VERIFY-071)."""
+    message = "only a part of an archived log is left here: taking it away was interrupted"
+    return Finding("CF-VERIFY-071", name, message, "run counterfoil archive again", "incomplete")
 
 
 def unlike(outcomes: Mapping[str, Outcome], archived: Mapping[str, Archived]) -> Iterator[Finding]:

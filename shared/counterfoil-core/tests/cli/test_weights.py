@@ -151,6 +151,7 @@ def test_help_shows_examples(words: tuple[str, ...], cli: Any) -> None:
     assert done.returncode == 0
     assert "Examples:" in done.stdout
     assert f"counterfoil weights {' '.join(words)}".strip() in done.stdout
+    assert "..." not in done.stdout.partition("Commands:")[2]
 
 
 def test_evidence_without_manifests_says_so(cli: Any, desk: Any) -> None:

@@ -16,6 +16,7 @@ from counterfoil.findings import Finding, Verdict
 from counterfoil.shapes import Part
 from counterfoil.statement_checks import UNKNOWN, StatementCheck
 from counterfoil.stored import HANDOFF, RECORD, STATEMENT, Stored
+from counterfoil.stream_checks import CODE, StreamCheck, states
 from counterfoil.trust_checks import Shared
 
 __all__ = ["Judge"]
@@ -43,6 +44,7 @@ class Judge:
         self._head = head
         self._findings: list[Finding] = []
         self._held = Held(opened, origin)
+        self._streams = StreamCheck(self._held, whole=False)
         self._listed, self._stood = Looked(), Looked()
         self._checkpoints: dict[int, str] = {}
         self._statements = StatementCheck(self._held, ring, self._checkpoints, self._say, shared)
@@ -119,6 +121,8 @@ class Judge:
             if type(digest) is not str or not self._held.knows(digest, least=STATEMENT):
                 self._say("CF-VERIFY-011", at, f"{entry.op}: the handoff it received is not in this log")
         self._held.add(sha256_hex(entry.body_bytes))
+        if states(content, context) and (fault := self._streams.fault(content, context)):
+            self._say(CODE, at, f"{entry.op}: {fault}")
         if self._run is not None and facts.run == self._run and facts.call is not None:
             self._tie(content, facts, at)
         if entry.op == "session":

@@ -78,7 +78,7 @@ def add(
     evidence: Evidence = None,
     debug: Debug = False,
 ) -> int:
-    """Hash every file of a model and sign the manifest into the evidence.
+    """Hash a model's files and sign their manifest.
 
     \b
     Examples:
@@ -144,7 +144,7 @@ def verify(
     evidence: Evidence = None,
     debug: Debug = False,
 ) -> int:
-    """Hash a model's files again and name each that differs, is missing or is new.
+    """Hash the files again, name what differs.
 
     \b
     Examples:
@@ -152,8 +152,8 @@ def verify(
       counterfoil weights verify /mnt/llama-3 --manifest llama-3
       counterfoil weights verify models/llama-3 -e evidence/ --json
 
-    Reads every byte. The manifest must be signed by a key that is pinned here; whether the evidence around it is intact
-    says `counterfoil verify`.
+    Names each file that differs, is missing or is new. Reads every byte. The manifest must be signed by a key that is
+    pinned here; whether the evidence around it is intact says `counterfoil verify`.
     Exit codes: 0 same, 1 changed, 5 cannot tell, 2 usage.
     """
     chosen = _chosen(path, manifest, evidence_path(None, evidence))
@@ -188,7 +188,7 @@ def list_(
     evidence: Evidence = None,
     debug: Debug = False,
 ) -> int:
-    """List the manifests in the evidence, and the models that are bound to them.
+    """List manifests and the models bound to them.
 
     \b
     Examples:

@@ -9,7 +9,6 @@ from typing import BinaryIO
 
 from counterfoil.findings import Finding
 from counterfoil.stores.folder import FolderStore
-from counterfoil.stores.place import Elsewhere
 
 __all__ = ["JoinedStore"]
 
@@ -52,7 +51,7 @@ class JoinedStore(FolderStore):
         """Whether a path is inside one of them."""
         return any(one.holds(path) for one in self._all)
 
-    def elsewhere(self, log: str, number: int) -> str | Elsewhere | None:
+    def elsewhere(self, log: str, number: int) -> dict[str, str | int | None] | None:
         """How another process gets at a segment."""
         return self._of(log).elsewhere(log, number)
 
