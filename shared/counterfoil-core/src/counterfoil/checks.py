@@ -49,6 +49,7 @@ class LogCheck:
         self.findings = Findings()
         self.notes = Findings()
         self.scan = LogScan(store, name)
+        self.note_check: notes.Check | None = None
         shared = shared or Shared(Heads())
         self.stored = Stored(store, name, known=shared.known)
         self.records = RecordCheck(self.stored, self.say, self.ask, known=shared.known)
@@ -64,8 +65,8 @@ class LogCheck:
         self._torn: Problem | None = None
         self._unended: set[str] = set()
         self._later: Finding | None = None
-        self._promised = False
-        self._stopped = False
+        self._promised = self._stopped = False
+        self.last_word = -1
 
     @property
     def cites(self) -> list[Cited]:
@@ -130,22 +131,18 @@ class LogCheck:
             if not told:
                 self._left_unclosed(self.name)
         self._remembered()
-        self.counts["records"] = self.records.count
-        self.counts["statements"] = self.statements.count
-        self.counts["open"] = len(self.records.open)
-        self.counts["runs"] = self.records.runs
+        self.counts["records"], self.counts["statements"] = self.records.count, self.statements.count
+        self.counts["open"], self.counts["runs"] = len(self.records.open), self.records.runs
         self.counts["handoffs"] = self.statements.handoffs
         self.counts["blobs"] = len(self.stored)
         self.stored.clear()
 
-    def ask(self, code: str, at: str, message: str, digest: object) -> None:
-        """Say that a digest is no statement's (011), or no record's or statement's, before."""
-        if code == "CF-VERIFY-056":  # of weights: digest and root of a manifest, or None
-            known = isinstance(digest, tuple) and self.stored.weights.get(digest[0]) == digest[1]
-        else:
-            least = STATEMENT if code == "CF-VERIFY-011" else RECORD
-            known = type(digest) is str and self.stored.knows(digest, least=least)
-        if not known:
+    def ask(self, code: str, at: str, message: str, digest: Any) -> None:
+        """Say that a digest is no statement's (011), or no record's or statement's, before; or that digest and root are
+        no manifest's (056)."""
+        least = STATEMENT if code == "CF-VERIFY-011" else RECORD
+        known = type(digest) is str and self.stored.knows(digest, least=least)
+        if not known and digest not in self.stored.weights.items():
             self.say(code, at, message)
 
     # -- entries ------------------------------------------------------------------------------------------------------
@@ -158,12 +155,12 @@ class LogCheck:
         if entry.op in OWN:
             at = place(entry)
             content, context = entry.body["content"], entry.body["context"]
+            self._promised &= entry.op not in ("closed", "recovered")  # these say how it ended
             if entry.op == "session":
                 self._session(context, at)
-            elif entry.op == "closed":
-                self._promised = False
+            elif entry.op == "archived":
+                self.last_word = entry.index
             elif entry.op == "recovered":
-                self._promised = False  # this says it
                 self.say(
                     "CF-VERIFY-020",
                     at,
@@ -171,7 +168,7 @@ class LogCheck:
                     verdict="incomplete",
                     hint="nothing to do: what was lost is at most the last group of records before it",
                 )
-            else:
+            elif entry.op == "loss":
                 count = context.get("count", 1)
                 self.counts["losses"] += count if type(count) is int and count > 0 else 1
                 self.say(
@@ -212,7 +209,7 @@ class LogCheck:
         self.records.streams.open.clear()
         self._left_open(at)
         self._left_unclosed(at)
-        self._promised = context.get("closes") is True
+        self._promised, self.last_word = context.get("closes") is True, -1
         replaced = context.get("replaced")
         for one in replaced if type(replaced) is list else []:
             if type(one) is dict:
@@ -233,7 +230,7 @@ class LogCheck:
             self.say("CF-VERIFY-030", at, "a checkpoint before the session that names its key")
             return
         try:
-            checkpoint = notes.parse_own_checkpoint(seen.note, self._vkey)
+            checkpoint = notes.parse_own_checkpoint(seen.note, self._vkey, check=self.note_check)
         except CounterfoilError as exc:
             self.say(exc.code, at, exc.message)
             return

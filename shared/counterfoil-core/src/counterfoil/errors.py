@@ -13,21 +13,25 @@ The tree (codes are listed in ``shared/spec/errors.md``)::
       ProofError             inclusion or consistency proof does not hold
       LogError               a log cannot be read or continued
       BundleError            a bundle cannot be cut, or is none
+      ArchiveError           logs cannot be archived
       StoreError             the evidence place cannot be read or written
       HandoffError           a handoff cannot be made
         HandoffRefusedError  a receiver refused a handoff
       TrustError             a trust policy cannot be used
       WeightsError           a tree of model weights cannot be hashed, or a manifest is none
+      EngineError            segments cannot be checked where they should be
       PluginError            a plugin failed to load or broke its contract
 """
 
 from __future__ import annotations
 
 __all__ = [
+    "ArchiveError",
     "BundleError",
     "CanonicalError",
     "ConfigError",
     "CounterfoilError",
+    "EngineError",
     "EnvelopeError",
     "HandoffError",
     "HandoffRefusedError",
@@ -114,6 +118,10 @@ class BundleError(CounterfoilError):
     """A bundle cannot be cut from this evidence, or a file is no bundle."""
 
 
+class ArchiveError(CounterfoilError):
+    """Logs cannot be moved to an archive."""
+
+
 class StoreError(CounterfoilError):
     """The place of the evidence cannot be read or written."""
 
@@ -132,6 +140,10 @@ class TrustError(CounterfoilError):
 
 class WeightsError(CounterfoilError):
     """A tree of model weights cannot be hashed as it is, or what should be a manifest of one is none."""
+
+
+class EngineError(CounterfoilError):
+    """The processes or the cluster that should check segments are not there, or cannot."""
 
 
 class PluginError(CounterfoilError):

@@ -14,19 +14,25 @@ from datetime import timedelta
 from typing import Final
 
 from counterfoil import evidence_checks, keys, trust
+from counterfoil.archived import Archived, largest
 from counterfoil.bundles.store import BundleStore
 from counterfoil.bundles.verifying import verify_bundle
 from counterfoil.checks import LogCheck
 from counterfoil.dsse import Check
+from counterfoil.engines import Engine
+from counterfoil.engines.choosing import check_workers, choose, one_process
+from counterfoil.engines.pool import PoolEngine
 from counterfoil.errors import CounterfoilError, KeyringError, StoreError
 from counterfoil.evidence_checks import Outcome
 from counterfoil.findings import EXIT_CODES, Finding, Findings, Verdict, Verification
 from counterfoil.log import Entry, LogScan, Problem
-from counterfoil.parts import Proven, judge_part
+from counterfoil.parts import judge_part
+from counterfoil.proving import Proven
 from counterfoil.reader import read
-from counterfoil.sidebyside import SideBySide, enough
+from counterfoil.sidebyside import Elsewhere, SideBySide, enough
 from counterfoil.signatures import Signatures
 from counterfoil.stores import FolderStore
+from counterfoil.stores.joined import JoinedStore
 from counterfoil.tlog.continuing import Continuation, continues, parse_checkpoint
 from counterfoil.trust import Policy
 from counterfoil.trust_checks import Heads, Shared
@@ -45,8 +51,11 @@ def verify(
     policy: str | os.PathLike[str] | bytes | Policy | None = None,
     run: str | None = None,
     checkpoints: Sequence[bytes | str] = (),
+    archives: Sequence[str | os.PathLike[str] | FolderStore] = (),
     full: bool = False,
     jobs: int | None = None,
+    engine: str | Engine | None = None,
+    scheduler: str | None = None,
     retain: timedelta | None = None,
 ) -> Verification:
     """Check every byte of evidence, or of a bundle; never raises for what it finds, StoreError when there is nothing.
@@ -55,23 +64,54 @@ def verify(
     place of the pinned ones, TrustError (CF-TRUST-001 to 003) when it is none; ``run`` judges only the logs that hold
     that run or cannot be read to their end (a bundle is judged as a whole); ``checkpoints`` are notes kept elsewhere
     which the evidence must continue: each becomes a finding or a member of ``continues``, NoteError when one is no
-    checkpoint; ``full`` computes signatures again that were found valid before; ``jobs`` processes read segments
-    side by side (default: as many as there are cores, where there is much to read); ``retain`` is how long the objects
-    of evidence in a bucket must be locked from their upload on (default: the setting, else the locks must hold now).
+    checkpoint; ``archives`` are places that logs of this evidence went to, judged with it as one: each archived log
+    must be in one of them as it was; ``full`` computes signatures again that were found valid before; ``jobs``
+    processes read segments side by side (default: as many as there are cores, where there is much to read);
+    ``retain`` is how long the objects of evidence in a bucket must be locked from their upload on (default: the
+    setting, else the locks must hold now). ``engine`` (``pool``, ``dask``, ``ray``, or one of one's own) reads them on
+    other workers, those at ``scheduler`` if that is named: the outcome is the same, and ``elsewhere`` of the result
+    tells who did the work. EngineError when that cannot begin.
     """
     for note in checkpoints:
         parse_checkpoint(note)
     reader = read(evidence)
     ring = keyring if isinstance(keyring, keys.Keyring) else keys.Keyring.load(keyring)
-    with contextlib.nullcontext() if full else Signatures() as known:
+    with contextlib.ExitStack() as closing:
+        known = None if full else closing.enter_context(Signatures())
         judging = Judging(ring, check=None if known is None else known.check, jobs=jobs, retain=retain)
+        if engine is not None or scheduler is not None:
+            judging.engine = closing.enter_context(_begun(reader.store, engine or "pool", scheduler, jobs))
         if policy is not None:
             judging.believe(policy)
         if isinstance(reader.store, BundleStore):
             out = Verification(list(judging.doubts))
             verify_bundle(reader.store.root, judging.ring, out, shared=judging.begin(), kept=checkpoints)
             return out
-        return settled(reader.store, judging, run, checkpoints).result
+        store = reader.store
+        if archives:
+            store = JoinedStore(store, [read(one).store for one in archives])
+        return settled(store, judging, run, checkpoints).result
+
+
+@contextlib.contextmanager
+def _begun(
+    store: FolderStore, engine: str | Engine, scheduler: str | None, jobs: int | None
+) -> Iterator[Engine]:
+    """An engine whose workers see this evidence; one that was given stays open."""
+    if isinstance(store, BundleStore):
+        raise one_process(store)
+    if not isinstance(engine, str):
+        check_workers(engine, store)
+        yield engine
+        return
+    found = choose(engine, scheduler=scheduler, jobs=jobs)
+    now = True
+    try:
+        check_workers(found, store)
+        yield found
+        now = False
+    finally:
+        found.close(now=now)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +131,8 @@ class Judging:
     check: Check | None = None
     policy: Policy | None = None
     jobs: int | None = 1
+    engine: Engine | None = None
+    elsewhere: Elsewhere | None = None
     retain: timedelta | None = None
     doubts: list[Finding] = field(default_factory=list)
 
@@ -161,8 +203,6 @@ def examine(
         names = [name for name in names if name in wanted or _in_scope(store, name, heads, run)]
     found.extend(store.doubts(None if run is None else names, retain=judging.retain))
     for check in _judged(store, names, judging, heads, own, shared):
-        found.extend(check.findings)
-        notes.extend(check.notes)
         checks[check.name] = check
         outcomes[check.name] = Outcome(
             check.name,
@@ -170,18 +210,34 @@ def examine(
             check.checkpoints,
             check.cites,
             check.statements.is_blind or check.scan.unread,
+            evidence_checks.is_apart(check),
+            check.findings.has("broken"),
         )
         if check.scan.unread:
             shared.acceptances.leave_out(check.origin)
+    archived = largest(one for check in checks.values() for one in check.statements.archived)
+    parts = _left_over(store, archived, outcomes, found) if run is None else []
+    for name, check in checks.items():
+        if name in parts:
+            del outcomes[name]  # what it says stands in the archive
+            continue
+        found.extend(check.findings)
+        notes.extend(check.notes)
         for key, count in check.counts.items():
             out.counts[key] += count
-    out.counts["logs"] = len(names)
+    out.counts["logs"] = len(outcomes)
+    # What cannot be read may tell of an archive.
+    partial = run is not None or any(check.scan.unread for check in checks.values())
     for one in outcomes.values():
-        found.extend(evidence_checks.cited(one, outcomes, partial=run is not None, lags=store.lags))
+        found.extend(evidence_checks.cited(one, outcomes, archived, partial=partial, lags=store.lags))
+    if run is None:
+        found.extend(evidence_checks.unlike(outcomes, archived))
+        found.extend(evidence_checks.interrupted(name) for name in parts)
+        notes.extend(evidence_checks.kept_elsewhere(archived, [one.origin for one in outcomes.values()]))
     known = {one.origin: one.checkpoints for one in outcomes.values() if not one.blind}
     found.extend(shared.heads.findings(known, lags=store.lags))
     found.extend(shared.acceptances.findings())
-    found.extend(evidence_checks.absent(store, heads, outcomes, partial=run is not None))
+    found.extend(evidence_checks.absent(store, heads, outcomes, archived, partial=partial))
     found.extend(evidence_checks.copied(store, heads, outcomes))
     for note in kept:
         went = continues(store, checks, note)
@@ -200,7 +256,22 @@ def examine(
             )
         )
     out.findings, out.notes = found.whole(), notes.whole()
+    out.elsewhere = judging.elsewhere
     return Examined(out, checks, {name: check.findings.whole() for name, check in checks.items()})
+
+
+def _left_over(
+    store: FolderStore, archived: dict[str, Archived], outcomes: dict[str, Outcome], found: Findings
+) -> list[str]:
+    """Archived logs of which only a part is still here; what is wrong in the archives is said."""
+    try:
+        if isinstance(store, JoinedStore):
+            found.extend(evidence_checks.in_archives(store.archives, archived))
+        here = {name: one.origin for name, one in outcomes.items()}
+        return evidence_checks.left_over(store, archived, here)
+    except StoreError as exc:
+        found.add(_finding(exc, "cannot-tell"))
+        return []
 
 
 def _judged(
@@ -213,7 +284,7 @@ def _judged(
 ) -> Iterator[LogCheck]:
     """The checks of all logs, done; with several jobs their segments are read side by side."""
     jobs = enough(store) if judging.jobs is None else judging.jobs
-    if jobs < 2:
+    if judging.engine is None and jobs < 2:
         for name in names:
             check = LogCheck(store, name, judging.ring, heads, own=own, shared=shared)
             check.run()
@@ -221,19 +292,31 @@ def _judged(
         return
     proven = Proven(shared.check)
     shared.check = proven.check
-    with SideBySide(store, names, jobs=jobs, told=store.on_read) as ahead:
-        for name in names:
-            check = LogCheck(store, name, judging.ring, heads, own=own, shared=shared)
-            for step, part in ahead.parts(name):
-                if part is None or not judge_part(check, part, proven):
-                    for event in check.scan.read(step):
-                        check.take(event)
-                del part  # before the next one is unpacked
-                if check.scan.broken:
-                    ahead.skip(name)
-                    break
-            check.finish()
-            yield check
+    engine = judging.engine or PoolEngine(jobs=jobs)
+    done = judging.elsewhere = Elsewhere(engine.name)
+    now = True
+    try:
+        with SideBySide(store, names, engine=engine, told=store.on_read, done=done) as ahead:
+            for name in names:
+                check = LogCheck(store, name, judging.ring, heads, own=own, shared=shared)
+                check.note_check = proven.note
+                for step, part in ahead.parts(name):
+                    if part is not None and judge_part(check, part, proven):
+                        done.taken += 1
+                    else:
+                        done.here += 1
+                        for event in check.scan.read(step):
+                            check.take(event)
+                    del part  # before the next one is unpacked
+                    if check.scan.broken:
+                        ahead.skip(name)
+                        break
+                check.finish()
+                yield check
+        now = False
+    finally:
+        if judging.engine is None:
+            engine.close(now=now)
 
 
 def _in_scope(store: FolderStore, name: str, heads: dict[str, keys.Head], run: str) -> bool:
