@@ -132,8 +132,8 @@ def test_no_name_changes_anything_outside_its_quotes(form: object, name: str) ->
     text = form(drawing(name)).text
     # Identifiers of Graphviz stand in quotes as well; they are ours, and the same in both.
     assert bare(text) == bare(form(drawing("plain")).text)
-    assert text.isascii()
-    inside = r"[A-Za-z0-9 ]|#\d+;|&#\d+;|<br/>|\\n|cluster_run_1|UTF-8"
+    assert text.isascii() or form is dot
+    inside = r"[A-Za-z0-9 ]|[^\x00-\x7f]|#\d+;|&#\d+;|<br/>|\\n|cluster_run_1|UTF-8"
     assert all(re.fullmatch(f"(?:{inside})*", one[1:-1]) for one in QUOTED.findall(text)), text
 
 
@@ -143,7 +143,8 @@ def test_a_reader_sees_the_name_as_it_is_or_as_escapes(name: str) -> None:
     assert shown.isprintable()
     first = QUOTED.findall(mermaid(drawing(name)).text)[0][1:-1]
     assert re.sub(r"#(\d+);", lambda found: chr(int(found[1])), first) == shown
-    assert f'label="{shown}"' in html.unescape(dot(drawing(name)).text)
+    doubled = shown.replace("\\", "\\\\")  # Graphviz replaces references before it reads escapes
+    assert f'label="{doubled}"' in html.unescape(dot(drawing(name)).text)
 
 
 @pytest.mark.parametrize("form", [mermaid, dot])
@@ -151,7 +152,7 @@ def test_a_long_name_is_cut_and_says_so(form: object) -> None:
     assert callable(form)
     text = form(drawing("x" * 10_000)).text
     assert len(text) < 1500
-    assert f"{ord('…')};" in text
+    assert (f"{ord('…')};" if form is mermaid else "…") in text
 
 
 @pytest.mark.parametrize("form", [mermaid, dot])

@@ -11,9 +11,6 @@ import pytest
 
 import counterfoil
 
-    r'^"?(n[0-9a-f]{16})"? (\S+) ?\|?"?(?:control|call|return)?.*?"?(n[0-9a-f]{16})"?', re.MULTILINE
-)
-
 
 def names(text: str) -> dict[str, str]:
     """Identifier and agent of every node."""

@@ -1,6 +1,6 @@
 """Diagrams as text for Mermaid and Graphviz. Names come from evidence that anybody may have written: they are text.
 
-A name stands in double quotes, and nothing of it stays as it is but ASCII letters, digits and single blanks: every
+A name stands in double quotes, and of ASCII nothing in it stays as it is but letters, digits and single blanks: every
 other character is a numeric character reference, which both programs show as the character. So no name can end its
 quotes, begin a statement, a directive or a comment, or be markup, a link or an escape. What cannot be printed, and
 what turns the direction of text, is shown as an escape. Sources: Mermaid's "entity codes", Graphviz's "escString".
@@ -191,7 +191,15 @@ def _dot_link(link: Link, number: int) -> list[str]:
 
 
 def _dot(text: str, most: int = _TITLE) -> str:
-    return "".join(one if _plain(one) else f"&#{ord(one)};" for one in visible(text, most)) or " "
+    # References are replaced before escapes are: a backslash is two. Beyond the first 65,536 characters Graphviz
+    # replaces wrongly, and nothing beyond ASCII means anything to it: such characters stay.
+    return "".join(_dot_char(one) for one in visible(text, most)) or " "
+
+
+def _dot_char(char: str) -> str:
+    if _plain(char) or not char.isascii():
+        return char
+    return "&#92;&#92;" if char == "\\" else f"&#{ord(char)};"
 
 
 # -- both -------------------------------------------------------------------------------------------------------------
