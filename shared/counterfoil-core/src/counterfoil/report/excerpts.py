@@ -107,7 +107,7 @@ class _Bounded:
                 return [f"[{before} before]", *found[::-1]] if found else f"[a list, sha256 {sha256}]"
             node = canonical.loads(data, max_depth=256)
             found.append(self._resolve(node["add"], depth + 1))
-            sha256, before = str(node["parent"]), int(node["n"])
+            sha256, before = str(node["parent"]), int(node["n"]) - 1
         return found[::-1]
 
     def _resolve(self, value: Any, depth: int) -> Any:

@@ -262,7 +262,7 @@ def _plain(value: Any) -> str:
 
 def _check(place: str) -> str:
     return (
-        "<h2>How to check this</h2><p>Ask for the evidence itself, or for a bundle of it, and run "
+        '<h2 id="check">How to check this</h2><p>Ask for the evidence itself, or for a bundle of it, and run '
         f"<code>counterfoil verify {text(place)}</code>. Ask the signer for the fingerprint of the key by another way "
         "than this page came.</p>"
     )

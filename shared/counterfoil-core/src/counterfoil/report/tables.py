@@ -145,7 +145,8 @@ def _lanes(steps: list[Step], numbers: list[int], places: _Places) -> str:
         '<p class="small">In the lanes: &#9679; an agent or node begins to act, &#9675; it calls something, &#9654; it '
         "hands over, &#9670; a receipt.</p>"
     )
-    return f"<h3>Steps</h3>{legend if lanes else ''}{table('Steps in the order of the log', heads, rows, ids=ids, kind='lanes')}"
+    drawn = table("Steps in the order of the log", heads, rows, ids=ids, kind="lanes")
+    return f"<h3>Steps</h3>{legend if lanes else ''}{drawn}"
 
 
 def _told(step: Step, places: _Places) -> tuple[str, Html]:
