@@ -87,6 +87,8 @@ SOURCES = sorted(
 )
 _QUICK = "not slow and not long"
 UNIT = ["shared", "packages", "examples"]
+LARGE = {"dask", "parquet", "ray"}
+"""Extras that only the session `engines` installs."""
 
 
 class _Environment:
@@ -155,13 +157,12 @@ def _requirements(*groups: str) -> list[str]:
 
 
 def _editables() -> list[str]:
-    """`-e PATH[EXTRAS]` for every project with code, with all of its extras."""
+    """`-e PATH[EXTRAS]` for every project with code, with all of its extras but the large ones."""
     arguments = []
     for project in PROJECTS:
         if (project / "src").is_dir():
-            extras = nox.project.load_toml(project / "pyproject.toml")["project"].get(
-                "optional-dependencies", {}
-            )
+            declared = nox.project.load_toml(project / "pyproject.toml")["project"]
+            extras = set(declared.get("optional-dependencies", {})) - LARGE
             arguments += ["-e", f"{project}[{','.join(sorted(extras))}]" if extras else str(project)]
     return arguments
 
@@ -224,7 +225,8 @@ def demo(session: nox.Session) -> None:
 @shared
 def integrations(session: nox.Session) -> None:
     """By journey: real frameworks, real sockets, real processes; arguments go to pytest."""
-    chosen = f"{_QUICK} and not wheels and not interop and not verifier and not s3 and not tradingagents"
+    others = ("wheels", "interop", "verifier", "s3", "engines", "tradingagents")
+    chosen = " and ".join([_QUICK, *(f"not {mark}" for mark in others)])
     paths = session.posargs or ["integrations-tests"]
     _prepared(session, "frameworks", "integrations").run("pytest", "-m", chosen, *paths)
 
@@ -297,6 +299,16 @@ def s3(session: nox.Session) -> None:
 
 
 @shared
+def engines(session: nox.Session) -> None:
+    """Verification on Dask and Ray with workers that are killed, and exports to Parquet audited by SQL."""
+    folders = (ROOT / "integrations-tests", ROOT / "shared" / "counterfoil-core" / "tests")
+    found = [path for folder in folders for path in sorted(folder.glob("test_*.py"))]
+    files = [path for path in found if "pytest.mark.engines" in path.read_text(encoding="utf-8")]
+    paths = session.posargs or [str(path) for path in files]
+    _prepared(session, "engines", "engines").run("pytest", "-m", "engines", *paths)
+
+
+@shared
 def tradingagents(session: nox.Session) -> None:
     """The real application, unmodified; TRADINGAGENTS_CHECKOUT names a checkout of it."""
     checkout = os.environ.get("TRADINGAGENTS_CHECKOUT", "")
@@ -315,8 +327,9 @@ def bench(session: nox.Session) -> None:
     names = session.posargs or [path.stem for path in sorted((ROOT / "benchmarks").glob("[!_]*.py"))]
     if not names:
         session.error("benchmarks/ holds no script")
-    frameworks = _prepared(session, "frameworks", "integrations")
     for name in names:
+        group = "engines" if name == "engines" else "integrations"
+        frameworks = _prepared(session, "engines" if name == "engines" else "frameworks", group)
         frameworks.run("python", str(ROOT / "benchmarks" / f"{name}.py"))
 
 

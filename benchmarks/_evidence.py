@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import random
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -251,18 +252,24 @@ class Maker:
             totals = {"ended": self._calls, "started": self._calls}
             self._record("invoke_workflow", "end", self._run, totals=totals)
         self._flush()
+        self._limit = sys.maxsize  # what would begin here would end without a checkpoint
         self._checkpoint()
-        if self._out:
-            self._save()
+        self._save()
 
 
 def make(
-    root: Path, identity: keys.SigningKey, *, entries: int, logs: int = 1, segment_bytes: int = 64 << 20
+    root: Path,
+    identity: keys.SigningKey,
+    *,
+    entries: int,
+    logs: int = 1,
+    segment_bytes: int = 64 << 20,
+    handoffs: bool = True,
 ) -> dict[str, int]:
     """Evidence of about this many entries; what it holds."""
     found = {"entries": 0, "statements": 0, "blobs": 0}
     for number in range(logs):
-        maker = Maker(root, f"{number:016x}", identity, segment_bytes=segment_bytes)
+        maker = Maker(root, f"{number:016x}", identity, segment_bytes=segment_bytes, handoffs=handoffs)
         while maker.entries < entries // logs:
             maker.turn()
         maker.close()

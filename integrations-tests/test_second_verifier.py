@@ -38,7 +38,7 @@ def home() -> Path:
 
 @pytest.fixture(scope="module")
 def evidence(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two sessions of one log: nested calls, long and shared values, handoffs, a handoff to another process."""
+    """Two sessions of one log: nested calls, streams, long and shared values, handoffs, one to another process."""
     folder = tmp_path_factory.mktemp("second") / "evidence"
     for session in range(2):
         recorder = counterfoil.Recorder(folder)
@@ -47,7 +47,23 @@ def evidence(tmp_path_factory: pytest.TempPathFactory) -> Path:
         recorder.close()
         with counterfoil.open(folder, actor="team") as log:
             counterfoil.seal(log, {"report": "x" * 4000, "n": session}, to="elsewhere")
+        _weighed(folder, folder.parent / "model")
     return folder
+
+
+def _weighed(evidence: Path, tree: Path) -> None:
+    """A manifest of weights, and calls of a model that is bound to it."""
+    tree.mkdir(exist_ok=True)
+    for name in ("config.json", "a-b", "\uffee", "\U0001f600"):
+        (tree / name).write_text(name, encoding="utf-8")
+    manifest = counterfoil.weights.add(tree, evidence=evidence, source={"repo": "org/small"})
+    counterfoil.bind_model("weighed", manifest.root, evidence=evidence)
+    recorder = counterfoil.Recorder(evidence)
+    run = recorder.start("invoke_workflow", "team", actor=("team",))
+    for _ in range(3):
+        recorder.end(recorder.start("chat", "weighed", actor=("team",), parent=run))
+    recorder.end(run)
+    recorder.close()
 
 
 def _run(recorder: counterfoil.Recorder, name: str) -> None:
@@ -57,6 +73,9 @@ def _run(recorder: counterfoil.Recorder, name: str) -> None:
         call = recorder.start("step", step, actor=("team", step), parent=run)
         sent = recorder.value({"messages": history, "model": "small", "text": "é" * 300})
         chat = recorder.start("chat", "small", actor=("team", step), parent=call, request=sent)
+        for piece in range(300 if step == "writer" else 3):
+            recorder.stream(chat).add(f"0:{('text', 'reasoning')[piece % 7 == 0]}", f"{name} {piece} ☃ ")
+        recorder.stream(chat).sample(0, [(7, -0.5, b"x"), (None, -1.5, None)])
         recorder.end(chat, response=recorder.value({"message": name * 100, "bytes": os.urandom(600)}))
         recorder.end(call, response=recorder.value(name))
     recorder.end(run, response=recorder.value({"answer": name}))
@@ -67,7 +86,7 @@ def test_they_agree_on_fresh_evidence(
 ) -> None:
     said = first(evidence, home / "keyring.json")
     assert said[0] == "intact"
-    assert said[3]["runs"] == 40
+    assert said[3]["runs"] == 42
     assert second(evidence, home) == said
 
 

@@ -26,6 +26,7 @@ from making import (  # noqa: E402
     record_cases,
     reference_cases,
     statement_cases,
+    stream_cases,
     tile_cases,
     value_cases,
 )
@@ -37,6 +38,7 @@ FILES = {
     "record.json": record_cases.build,
     "references.json": reference_cases.build,
     "statement.json": statement_cases.build,
+    "streams.json": stream_cases.build,
     "tiles.json": tile_cases.build,
     "values.json": value_cases.build,
 }

@@ -56,13 +56,15 @@ class Place:
     more: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.bucket = f"evidence-{uuid.uuid4().hex[:12]}"
-        self.uri = f"s3://{self.bucket}/some/where"
+        # One bucket for all: the server keeps files of its own for each.
+        self.bucket, self.prefix = "evidence-writing", f"some/{uuid.uuid4().hex[:12]}"
+        self.uri = f"s3://{self.bucket}/{self.prefix}"
         self.home = self.root / "home"
         self.endpoint = self.endpoint or self.server.endpoint
         self.children: list[subprocess.Popen[str]] = []
         self.client = self.server.client()
-        self.client.create_bucket(Bucket=self.bucket, ObjectLockEnabledForBucket=True)
+        if self.bucket not in {row["Name"] for row in self.client.list_buckets()["Buckets"]}:
+            self.client.create_bucket(Bucket=self.bucket, ObjectLockEnabledForBucket=True)
 
     def variables(self, *, home: Path | None = None, **more: str) -> dict[str, str]:
         found = {
@@ -117,7 +119,9 @@ class Place:
     # -- what is in the bucket ----------------------------------------------------------------------------------------
 
     def objects(self) -> dict[str, int]:
-        pages = self.client.get_paginator("list_object_versions").paginate(Bucket=self.bucket)
+        pages = self.client.get_paginator("list_object_versions").paginate(
+            Bucket=self.bucket, Prefix=f"{self.prefix}/"
+        )
         return {row["Key"]: row["Size"] for page in pages for row in page.get("Versions", ())}
 
     def verify(self, *, home: Path | None = None) -> dict[str, Any]:
@@ -196,7 +200,7 @@ class Writer:
         self.child.wait()
 
 
-def wait(condition: Callable[[], object], *, seconds: float = 90) -> None:
+def wait(condition: Callable[[], object], *, seconds: float = 60) -> None:
     ends = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < ends, "it did not happen"

@@ -94,10 +94,10 @@ class Server:
         finally:
             answer.close()
 
-    def stop(self) -> None:
-        """Kill it: an orderly end takes half a minute, and what it stored is stored."""
+    def stop(self, *, kill: bool = True) -> None:
+        """End it; in good order that takes half a minute, and what it stored is stored either way."""
         if self.process is not None and self.process.poll() is None:
-            os.killpg(self.process.pid, signal.SIGKILL)
+            os.killpg(self.process.pid, signal.SIGKILL if kill else signal.SIGTERM)
             self.process.wait()
         self.process = None
 

@@ -13,7 +13,7 @@ from counterfoil import keys
 from counterfoil.errors import CounterfoilError
 
 VECTORS = Path(__file__).resolve().parents[2] / "vectors"
-FILES = ("bundle", "canonical", "log", "record", "references", "statement", "tiles", "values")
+FILES = ("bundle", "canonical", "log", "record", "references", "statement", "streams", "tiles", "values")
 
 
 def load(name: str) -> dict[str, Any]:
@@ -21,7 +21,7 @@ def load(name: str) -> dict[str, Any]:
     return content
 
 
-CANONICAL, LOG, RECORD, REFERENCES, STATEMENT, _, VALUES = (load(name) for name in FILES[1:])
+CANONICAL, LOG, RECORD, REFERENCES, STATEMENT, STREAMS, _, VALUES = (load(name) for name in FILES[1:])
 
 
 def named(cases: list[dict[str, Any]]) -> Any:

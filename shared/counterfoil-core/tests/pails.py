@@ -124,5 +124,5 @@ def failed(code: str) -> BucketError:
 def pail(monkeypatch: pytest.MonkeyPatch) -> Pail:
     """The bucket behind ``s3://pail/p``."""
     found = Pail("s3://pail/p")
-    monkeypatch.setattr(places, "bucket_of", lambda evidence: found)
+    monkeypatch.setattr(places, "bucket_of", lambda evidence, patience=None: found)
     return found

@@ -88,7 +88,7 @@ def test_a_home_that_is_a_file(lab: Any) -> None:
     ("evidence", "code"),
     [
         ("", "CF-CONFIG-011"),
-        ("s3://bucket/prefix", "CF-CONFIG-010"),
+        ("gs://bucket/prefix", "CF-CONFIG-010"),
         ("a\x00b", "CF-CONFIG-012"),
     ],
 )

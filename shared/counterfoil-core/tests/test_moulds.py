@@ -20,6 +20,7 @@ from counterfoil import (
     keys,
     moulds,
     record_checks,
+    record_moulds,
     recorded,
     records,
     statements,
@@ -100,7 +101,7 @@ def test_a_record_that_fits_a_mould_is_canonical_and_says_what_the_groups_say(
     record: dict[str, Any], data: st.DataObject
 ) -> None:
     text = data.draw(texts(record))
-    mould = like(record, record_checks._mould)
+    mould = like(record, record_moulds.record_mould)
     found = mould.fullmatch(text)
     if found is None:
         assert text != canonical.dumps(record)
@@ -144,7 +145,7 @@ ODD = (
 @pytest.mark.parametrize("record", ODD)
 def test_an_odd_record_gets_no_mould(record: dict[str, Any]) -> None:
     with pytest.raises(moulds.NoMould):
-        like(record, record_checks._mould)
+        like(record, record_moulds.record_mould)
 
 
 @pytest.mark.parametrize("op", ["session", "segment", "recovered", "stored", "loss", "closed"])
@@ -407,7 +408,7 @@ def test_digests_that_passed_are_known_however_long_ago(monkeypatch: pytest.Monk
 
 def test_a_form_gets_its_mould_when_it_was_seen_often(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(moulds, "often", 3)
-    known = moulds.Moulds(record_checks._mould)
+    known = moulds.Moulds(record_moulds.record_mould)
     found = []
     for number in range(5):
         record = POINT | {"context": {"run": f"r{number}"}}
@@ -417,7 +418,7 @@ def test_a_form_gets_its_mould_when_it_was_seen_often(monkeypatch: pytest.Monkey
 
 
 def test_moulds_are_few_however_many_forms_there_are() -> None:
-    known = moulds.Moulds(record_checks._mould)
+    known = moulds.Moulds(record_moulds.record_mould)
     for number in range(3000):
         record = POINT | {"context": {f"k{number}": 1, "run": "r"}}
         known.learn(canonical.dumps(record), record)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-import pickle
 import random
 import shutil
 from collections.abc import Callable
@@ -15,6 +14,7 @@ import pytest
 
 import counterfoil
 from counterfoil import appending, keys, parts, sidebyside, verification
+from counterfoil.engines import pool, work
 from counterfoil.findings import Verification
 from counterfoil.stores import FolderStore
 
@@ -36,14 +36,20 @@ class Counted:
 
         monkeypatch.setattr(verification, "judge_part", counted)
         if here:  # what a process does, without one
-            monkeypatch.setattr(sidebyside.SideBySide, "_ask", lambda self, task: asked(task))
+            monkeypatch.setattr(pool.PoolEngine, "submit", lambda self, task, told=None: Here(task))
 
 
-def asked(task: parts.Task) -> bytes | None:
-    if task.step.opening in ("", "missing"):
-        return None
-    task = pickle.loads(pickle.dumps(task))  # noqa: S301 - made here
-    return pickle.dumps(parts.check_part(task))
+class Here:
+    """An answer that is found when it is asked for."""
+
+    def __init__(self, task: bytes) -> None:
+        self._task = task
+
+    def result(self) -> bytes:
+        return work.verify_segment(self._task)
+
+    def cancel(self) -> None:
+        pass
 
 
 def same(evidence: Path, **arguments: Any) -> Verification:
@@ -147,13 +153,13 @@ def test_what_a_segment_believes_is_held_against_what_is_there(
     believed = []
     check = parts.check_part
 
-    def watched(task: parts.Task) -> parts.Part | None:
-        part = check(task)
+    def watched(task: parts.Task, told: Any) -> parts.Part | None:
+        part = check(task, told)
         if part is not None:
             believed.append((len(part.before.parts), len(part.before.open), len(part.before.totals)))
         return part
 
-    monkeypatch.setattr(parts, "check_part", watched)
+    monkeypatch.setattr(work, "check_part", watched)
     Counted(monkeypatch)
     same(long)
     assert all(any(counts[place] for counts in believed) for place in range(3)), believed
@@ -169,11 +175,14 @@ def test_other_processes_tell_what_they_read_while_they_read(long: Path) -> None
     store = FolderStore(long)
     heard: list[int] = []
     before_the_first: list[int] = []
-    with sidebyside.SideBySide(store, store.logs(), jobs=2, told=heard.append) as ahead:
-        for name in store.logs():
+    engine = pool.PoolEngine(jobs=2)
+    names = store.logs()
+    with sidebyside.SideBySide(store, names, engine=engine, told=heard.append) as ahead:
+        for name in names:
             for _, part in ahead.parts(name):
                 assert part is not None
                 before_the_first = before_the_first or list(heard)
+    engine.close()
     whole = sum(path.stat().st_size for path in long.rglob("*.seg"))
     assert before_the_first
     assert whole <= sum(heard) <= 2 * whole
@@ -181,7 +190,7 @@ def test_other_processes_tell_what_they_read_while_they_read(long: Path) -> None
 
 
 def test_a_process_that_fails_costs_time_only(long: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sidebyside, "_CODE", "import os; os.read(0, 9); os._exit(9)")
+    monkeypatch.setattr(pool, "_CODE", "import os; os.read(0, 9); os._exit(9)")
     counted = Counted(monkeypatch, here=False)
     assert same(long).verdict == "intact"
     assert (counted.taken, counted.refused) == (0, 0)
@@ -192,13 +201,13 @@ def test_processes_end_when_what_they_read_for_fails(long: Path, monkeypatch: py
         raise ZeroDivisionError
 
     started: list[Any] = []
-    begin = sidebyside.subprocess.Popen
+    begin = pool.subprocess.Popen
 
     def watched(*arguments: Any, **more: Any) -> Any:
         started.append(begin(*arguments, **more))
         return started[-1]
 
-    monkeypatch.setattr(sidebyside.subprocess, "Popen", watched)
+    monkeypatch.setattr(pool.subprocess, "Popen", watched)
     monkeypatch.setattr(verification, "judge_part", fails)
     with pytest.raises(ZeroDivisionError):
         counterfoil.verify(long, jobs=2)

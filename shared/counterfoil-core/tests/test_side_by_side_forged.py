@@ -6,7 +6,6 @@ import base64
 import errno
 import io
 import os
-import pickle
 import threading
 from collections.abc import Callable
 from hashlib import sha256
@@ -17,7 +16,8 @@ import pytest
 from forging import Forger, Item, identity
 
 import counterfoil
-from counterfoil import appending, canonical, keys, notes, parts, segments, sidebyside, tree
+from counterfoil import appending, canonical, keys, notes, parts, segments, tree
+from counterfoil.engines import pool, work
 from counterfoil.findings import Verification
 from counterfoil.stores import folder
 
@@ -29,13 +29,19 @@ RUN = "1" * 32
 def _here(monkeypatch: pytest.MonkeyPatch) -> None:
     """What other processes do, done in this one."""
 
-    def ask(self: sidebyside.SideBySide, task: parts.Task) -> bytearray | None:
-        if task.step.opening in ("", "missing"):
-            return None
-        told = pickle.loads(pickle.dumps(task))  # noqa: S301 - made here
-        return bytearray(pickle.dumps(parts.check_part(told)))
+    class Here:
+        """An answer that is found when it is asked for."""
 
-    monkeypatch.setattr(sidebyside.SideBySide, "_ask", ask)
+        def __init__(self, task: bytes) -> None:
+            self._task = task
+
+        def result(self) -> bytes:
+            return work.verify_segment(self._task)
+
+        def cancel(self) -> None:
+            pass
+
+    monkeypatch.setattr(pool.PoolEngine, "submit", lambda self, task, told=None: Here(task))
 
 
 def same(evidence: Path, **arguments: Any) -> Verification:
@@ -413,13 +419,13 @@ def test_a_disk_that_fails_some_other_process_only(
         local.left = max(left - 1, 0)
         return left > 0
 
-    def elsewhere(task: parts.Task) -> parts.Part | None:
+    def elsewhere(task: parts.Task, told: Any) -> parts.Part | None:
         local.left = times
         try:
-            return check(task)
+            return check(task, told)
         finally:
             local.left = 0
 
     _failing(monkeypatch, victim, number=errno.EIO, until=victim.stat().st_size // 2, there=there)
-    monkeypatch.setattr(parts, "check_part", elsewhere)
+    monkeypatch.setattr(work, "check_part", elsewhere)
     assert same(long).verdict == "intact"

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from making import bundle_runs, bundles, formats
+from making import bundle_runs, bundle_streams, bundles, formats
 from making.bundle_cuts import ASKED, Lines, cuts, granted, payload_of, spelled, two_logs, whole
 from making.bundles import gap, gap_sizes, head, lines, reached, section
 from making.cases import begun, ending, run
@@ -77,7 +77,7 @@ def cases() -> Iterator[Case]:
     yield from _form(log, small)
     yield from _content(log, small)
     yield from _judgement(log, small)
-    yield from (Case(*one) for one in bundle_runs.wrong())
+    yield from (Case(*one) for one in (*bundle_runs.wrong(), *bundle_streams.judged()))
 
 
 def _form(log: Log, small: Lines) -> Iterator[Case]:

@@ -210,6 +210,14 @@ def statement(kind: str, subject: dict[str, Any], predicate: dict[str, Any]) -> 
     )
 
 
+WEIGHTS: Final = "application/vnd.counterfoil.weights+json"
+
+
+def weights_root(listed: list[dict[str, Any]]) -> str:
+    """The root over the files of a list, in their order."""
+    return sha256(b"".join(bytes.fromhex(one["sha256"]) for one in listed))
+
+
 def note(origin: str, size: int, root: bytes, key: Key, *, name: str | None = None) -> bytes:
     """A checkpoint as a signed note."""
     name = origin if name is None else name

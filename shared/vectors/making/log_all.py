@@ -11,9 +11,11 @@ from making import (
     log_odd,
     log_remembered,
     log_statements,
+    log_streams,
     log_structure,
     log_trust,
     log_types,
+    log_weights,
 )
 from making.formats import sha256
 from making.logs import KEYS
@@ -29,12 +31,14 @@ def build() -> dict[str, Any]:
         log_meaning.session_cases,
         log_meaning.record_cases,
         log_calls.call_cases,
+        log_streams.stream_cases,
         log_remembered.remembered_cases,
         log_statements.statement_cases,
         log_trust.trust_cases,
         log_trust.policy_cases,
         log_types.type_cases,
         log_odd.odd_cases,
+        log_weights.weights_cases,
     )
     cases = [case.to_json() for group in groups for case in group()]
     assert len({case["name"] for case in cases}) == len(cases)

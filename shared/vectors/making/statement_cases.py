@@ -49,6 +49,25 @@ BINDING: Final[dict[str, Any]] = {
 }
 BOUND: Final = {"digest": {"sha256": ACTOR.keyid}, "name": "team/writer"}
 
+LISTED: Final = [
+    {"name": "config.json", "sha256": sha256(b"{}"), "size": 2},
+    {"name": "weights/model.gguf", "sha256": sha256(b"GGUF"), "size": 4},
+]
+WEIGHTS: Final[dict[str, Any]] = {
+    "cached": 0,
+    "files": {
+        "count": 2,
+        "list": {"media": formats.WEIGHTS, "sha256": sha256(jcs(LISTED)), "size": len(jcs(LISTED))},
+        "size": 6,
+    },
+    "issued": ISSUED,
+    "key": IDENTITY.keyid,
+    "name": "llama-3",
+    "root": formats.weights_root(LISTED),
+    "without": [".git", ".gitattributes", ".github", ".gitignore"],
+}
+WEIGHED: Final = {"digest": {"sha256": WEIGHTS["root"]}, "name": "llama-3"}
+
 
 def statements() -> list[dict[str, Any]]:
     """One of each kind, small and with every member."""
@@ -107,6 +126,14 @@ def statements() -> list[dict[str, Any]]:
         ("a receipt", "receipt", RECEIVED, RECEIPT, False),
         ("a receipt with every member", "receipt", RECEIVED, refused, False),
         ("a binding", "binding", BOUND, BINDING, False),
+        ("a manifest of weights", "weights", WEIGHED, WEIGHTS, False),
+        (
+            "a manifest of weights with every member",
+            "weights",
+            WEIGHED,
+            {**WEIGHTS, "cached": 1, "source": {"repo": "meta-llama/Llama-3", "revision": "main"}},
+            True,
+        ),
     ]
     return [signed(*one) for one in listed]
 
@@ -240,7 +267,29 @@ def refused_statements() -> list[dict[str, Any]]:
             "CF-STMT-005",
         ),
     ]
+    files = WEIGHTS["files"]
+    for what, changes in (
+        ("without a root", {"root": None}),
+        ("of no file", {"files": {**files, "count": 0}}),
+        (
+            "whose list is of another type",
+            {"files": {**files, "list": {**files["list"], "media": "text/plain"}}},
+        ),
+        ("whose list is empty", {"files": {**files, "list": {**files["list"], "size": 0}}}),
+        ("of fewer than no bytes", {"files": {**files, "size": -1}}),
+        ("with a further member", {"more": 1}),
+        ("that leaves something out twice", {"without": ["a", "a"]}),
+        ("that leaves out in another order", {"without": ["b", "a"]}),
+        ("that leaves out 65 things", {"without": [f"{number:02d}" for number in range(65)]}),
+        ("whose source is a text", {"source": "hub/model"}),
+        ("whose source has no repo", {"source": {"revision": "main"}}),
+        ("whose name is empty", {"name": ""}),
+        ("whose number of cached digests is a text", {"cached": "1"}),
+    ):
+        whole = {name: value for name, value in {**WEIGHTS, **changes}.items() if value is not None}
+        listed.append((f"a manifest of weights {what}", made(whole, WEIGHED, "weights"), "CF-STMT-005"))
     for kind, subject, predicate in (
+        ("weights", WEIGHED, WEIGHTS),
         ("handoff", SUBJECT, HANDOFF),
         ("receipt", RECEIVED, RECEIPT),
         ("binding", BOUND, BINDING),

@@ -46,6 +46,7 @@ class SectionJudge extends Judge {
     this.origin = section.origin;
     /** Verified handoffs signed by the identity, by the index of their entry. */
     this.byIdentity = new Set();
+    this.seesCheckpoints = false;
     this.checkPin();
     this.begun = false;
   }
@@ -60,6 +61,11 @@ class SectionJudge extends Judge {
 
   /** Parents of records that are not here are absent, and counted as such. */
   recordParents() {}
+
+  /** Manifests of weights stand in the log only, and so do the lists of their files. */
+  recordWeights() {}
+
+  weights() {}
 
   /** Records of runs that were not asked for tie nothing. */
   tie(body) {

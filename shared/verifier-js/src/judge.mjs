@@ -9,10 +9,12 @@ import { headsOf, narrows } from "./authority.mjs";
 import { PublicKey } from "./keys.mjs";
 import { VALUE, isReference, looksLikeReference } from "./references.mjs";
 import { failedRule } from "./rules.mjs";
-import { isParent, parseParentSet, parseStatement, runOf } from "./statements.mjs";
+import { isParent, parseParentSet, parseStatement, runOf, signerOf } from "./statements.mjs";
 import { Calls } from "./calls.mjs";
 import { Citations } from "./citations.mjs";
+import { Streams } from "./streams.mjs";
 import { pushAll } from "./push.mjs";
+import { isCited, readList } from "./weights.mjs";
 
 /**
  * What a judge is told about the log it judges.
@@ -37,6 +39,9 @@ export class Judge {
     this.findings = new Findings();
     this.counts = new Counts();
     this.calls = new Calls(this);
+    this.streams = new Streams(blobs);
+    /** Whether the checkpoints of streams pass by too. */
+    this.seesCheckpoints = true;
     this.citations = new Citations(this);
     /** @type {PublicKey | null} */
     this.identity = null;
@@ -63,6 +68,10 @@ export class Judge {
     this.checkpoints = new Map();
     /** @type {Map<string, {number: number, taints: Set<string>}>} lists of parents, by digest and size */
     this.lists = new Map();
+    /** @type {Map<string, string>} digest: root, of the manifests of weights that stand before */
+    this.manifests = new Map();
+    /** @type {Map<string, ReturnType<typeof readList>>} lists of files, by digest and size */
+    this.files = new Map();
     this.where = name;
     this.promised = false;
   }
@@ -101,6 +110,8 @@ export class Judge {
       this.find("CF-VERIFY-012", "a record is longer than a record may be, or holds a float or null");
     this.handoffs(body.context.handoffs);
     this.recordParents(body.context.parents);
+    this.recordWeights(body.context.weights);
+    this.stream(body);
     this.tie(body);
     const op = operation(body);
     if (op === "session") this.session(body);
@@ -114,6 +125,12 @@ export class Judge {
       this.find("CF-VERIFY-021", "something was not recorded, and was counted");
     }
     this.before.add(sha256(text));
+  }
+
+  /** @param {import("./entries.mjs").RecordBody} body */
+  stream(body) {
+    if (!this.streams.isRight(body, { checkpoints: this.seesCheckpoints }))
+      this.find("CF-VERIFY-013", "a stream that a record states is not what is stored of it");
   }
 
   /** @param {import("./entries.mjs").RecordBody} body */
@@ -144,6 +161,12 @@ export class Judge {
     else
       for (const one of list)
         if (!isParent(one) || !this.before.has(one.digest)) this.find("CF-VERIFY-045", missing);
+  }
+
+  /** The manifest that a record names stands before it, and tells the same root. */
+  recordWeights(named) {
+    if (named === undefined || (isCited(named) && this.manifests.get(named.statement) === named.root)) return;
+    this.find("CF-VERIFY-056", "the weights that a record names are not in this log");
   }
 
   /** One finding for each handoff that is not there. */
@@ -192,6 +215,7 @@ export class Judge {
   /** A session of this log: what the one before left open is over. */
   begin(context) {
     this.calls.ended();
+    this.streams.open.clear();
     this.leftUnclosed();
     this.promised = context.closes === true;
     this.bound.clear();
@@ -237,6 +261,7 @@ export class Judge {
       else this.statement(statement, signed.value);
       this.statements.set(statement.digest, statement.kind);
       this.before.add(statement.digest);
+      if (statement.kind === "weights") this.manifests.set(statement.digest, statement.predicate.root);
       this.keep(statement);
       const run = runOf(statement, this.origin);
       if (run !== null) this.calls.runs.add(run);
@@ -251,8 +276,8 @@ export class Judge {
   }
 
   unverified(error, { kind, predicate }, envelope) {
-    const foreign = kind === "receipt" || predicate.proof === "countersigned";
-    const claimed = envelope.signatures.some(({ keyid }) => keyid === predicate.sender?.key);
+    const foreign = kind === "receipt" || kind === "weights" || predicate.proof === "countersigned";
+    const claimed = envelope.signatures.some(({ keyid }) => keyid === signerOf(predicate));
     if (error.code !== "CF-DSSE-010" || !foreign || !claimed) {
       if (this.blind && error.code === "CF-DSSE-010") return;
       this.find(error.code, error.message);
@@ -264,10 +289,11 @@ export class Judge {
 
   statement({ digest, kind, predicate }, verified) {
     if (kind === "binding") this.binding(predicate, verified);
-    else if (!verified.has(predicate.sender.key)) {
+    else if (!verified.has(signerOf(predicate))) {
       this.find("CF-VERIFY-041", "a statement names another key than the one that signed it");
       return;
-    } else {
+    } else if (kind === "weights") this.weights(predicate);
+    else {
       if (kind === "handoff") this.handoff(predicate, digest);
       else this.receipt(predicate);
       for (const head of headsOf(predicate)) this.told.push({ ...head, where: this.where });
@@ -382,6 +408,15 @@ export class Judge {
     const parents = (bytes === null ? null : attempt(() => parseParentSet(bytes)).value) ?? [];
     const whole = parents.every(({ digest }) => this.before.has(digest));
     return { number: whole ? parents.length : 0, taints: this.taintsOf(parents) };
+  }
+
+  /** The list of a manifest's files is here and adds up; each list is looked into once. */
+  weights({ files, root }) {
+    const name = `${files.list.sha256} ${files.list.size}`;
+    if (!this.files.has(name)) this.files.set(name, readList(this.list(files.list)));
+    const found = this.files.get(name);
+    if (found?.count !== files.count || found.size !== files.size || found.root !== root)
+      this.find("CF-VERIFY-055", "the list of a manifest's files is not in this log, or not what it says");
   }
 
   receipt(predicate) {

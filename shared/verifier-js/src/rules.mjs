@@ -21,8 +21,8 @@ const WORTH = {
  */
 export function failedRule(policy, kind, predicate, identity, verified) {
   const { authority, issued, proof, sender } = predicate;
-  const inside = kind === "binding" || proof === "recorded";
-  const keys = inside ? [identity] : [sender.key];
+  const inside = kind === "binding" || kind === "weights" || proof === "recorded";
+  const keys = kind === "weights" ? [predicate.key] : inside ? [identity] : [sender.key];
   if (proof === "recorded" && policy.keys.has(sender.key)) keys.push(sender.key);
   if (!policy.keys.has(keys[0]) && keys[0] === identity) return null; // the log's identity, of which CF-VERIFY-032 said so
   for (const key of keys) {

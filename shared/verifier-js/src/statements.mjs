@@ -4,6 +4,7 @@ import { hasExactly, isObject, readCanonical } from "./canonical.mjs";
 import { CounterfoilError, attempt } from "./errors.mjs";
 import { isCapability, isSorted } from "./patterns.mjs";
 import { count, flag, hex, list, object, oneOf, text, that } from "./schema.mjs";
+import { WEIGHTS } from "./weights.mjs";
 
 /** @typedef {{digest: string, kind: string, predicate: Record<string, any>, subject: Record<string, any>}} Statement */
 
@@ -87,6 +88,23 @@ const receipt = object(
 
 const binding = object({ actor: name, key: hex64, spki: text(256, 0), origin: name, issued: count() }, { ext });
 
+const weights = object(
+  {
+    cached: count(),
+    files: object({
+      count: count(1),
+      list: object({ media: oneOf(WEIGHTS), sha256: hex64, size: count(1) }),
+      size: count(),
+    }),
+    issued: count(),
+    key: hex64,
+    name,
+    root: hex64,
+    without: that(list(name, 0, 64), isSorted),
+  },
+  { ext, source: object({ repo: name }, { revision: name }) },
+);
+
 /** Predicates by type: their shape, and whether a subject is what the predicate is about. @type {Record<string, Kind>} */
 const KINDS = {
   "handoff:v1": {
@@ -107,6 +125,12 @@ const KINDS = {
     subject: object({ digest: object({ sha256: hex64 }), name }),
     about: (subject, predicate) =>
       subject.digest.sha256 === predicate.key && subject.name === predicate.actor,
+  },
+  "weights:v1": {
+    shape: weights,
+    subject: object({ digest: object({ sha256: hex64 }), name }),
+    about: (subject, predicate) =>
+      subject.digest.sha256 === predicate.root && subject.name === predicate.name,
   },
 };
 
@@ -149,6 +173,9 @@ export function runOf(statement, origin) {
   const here = sender.key === origin.slice(0, 64) && (own === undefined || own.origin === origin);
   return proof === "recorded" || here ? run : null;
 }
+
+/** The fingerprint of the key that a statement names as its signer's, if it names one. @param {any} predicate */
+export const signerOf = ({ key, sender }) => sender?.key ?? key;
 
 /**
  * The parents in the blob of a `parentSet`: the canonical text of a sorted list, each once.

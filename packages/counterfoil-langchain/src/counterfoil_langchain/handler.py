@@ -16,14 +16,16 @@ from counterfoil.errors import ConfigError
 from counterfoil.recorder import Recorder
 from counterfoil_langchain import encode, models
 from counterfoil_langchain.guard import guarded
+from counterfoil_langchain.listening import Listening
 from counterfoil_langchain.outcomes import chunks, is_control, name_of, outcome
 from counterfoil_langchain.runs import Node
+from counterfoil_langchain.tokens import reason_of, why
 from counterfoil_langchain.tracker import Tracker, tracker_of
 
 __all__ = ["Handler"]
 
 
-class Handler(BaseCallbackHandler):
+class Handler(Listening, BaseCallbackHandler):
     """Records LangChain and LangGraph runs into ``evidence``; pass it in ``callbacks``, or let ``counterfoil``
     install it.
 
@@ -170,13 +172,6 @@ class Handler(BaseCallbackHandler):
         )
 
     @guarded
-    def on_llm_new_token(self, token: Any, *, run_id: UUID, **kwargs: Any) -> None:
-        """A piece of a streamed answer came."""
-        node = self._tracker.node(run_id)
-        if node is not None:
-            node.tokens += 1
-
-    @guarded
     def on_llm_end(self, response: Any, *, run_id: UUID, **kwargs: Any) -> None:
         """A model answered."""
         node = self._tracker.end(run_id)
@@ -185,6 +180,9 @@ class Handler(BaseCallbackHandler):
         self._tracker.answered(node, response)
         reference, about = models.chat_response(self.recorder, response, self._tracker.redactor)
         about.update(chunks(node))
+        if node.pieces is not None:
+            finished = about.get("provider", {}).get("finish_reason")
+            node.pieces.stream.reason = reason_of(finished, tools=models.calls_tools(response))
         self.recorder.end(node.call, response=reference, context=about)
 
     @guarded
@@ -300,6 +298,8 @@ class Handler(BaseCallbackHandler):
     def _failed(self, run_id: UUID, error: BaseException) -> None:
         node = self._tracker.end(run_id)
         if node is not None:
+            if node.pieces is not None:
+                node.pieces.stream.reason = why(error)
             self._fail(node, error, context=chunks(node))
 
     def _fail(

@@ -9,7 +9,7 @@ from counterfoil.recorder import Recorder
 from counterfoil_langchain.encode import raw_of
 from counterfoil_langchain.redact import Redactor
 
-__all__ = ["chat_request", "chat_response", "model_name", "text_request"]
+__all__ = ["calls_tools", "chat_request", "chat_response", "model_name", "text_request"]
 
 _NAMES: Final = ("model", "model_name", "model_id", "deployment_name")
 _COUNTERS: Final = 64
@@ -90,6 +90,15 @@ def chat_response(recorder: Recorder, result: Any, redactor: Redactor) -> tuple[
     if isinstance(output, dict) and "usage" not in context and isinstance(output.get("token_usage"), dict):
         context["usage"] = _integers(output["token_usage"])
     return response, context
+
+
+def calls_tools(result: Any) -> bool:
+    """Whether an answer ends in calls of tools."""
+    return any(
+        bool(getattr(getattr(one, "message", None), "tool_calls", None))
+        for group in result.generations
+        for one in group
+    )
 
 
 def _about(recorder: Recorder, generation: Any, context: dict[str, Any], redactor: Redactor) -> None:

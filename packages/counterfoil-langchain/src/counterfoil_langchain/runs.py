@@ -9,6 +9,7 @@ from uuid import UUID
 
 from counterfoil.digest import Reference
 from counterfoil.recorder import Call
+from counterfoil_langchain.tokens import Pieces
 
 __all__ = ["INTERNAL", "Graph", "Node", "Offer", "Offers"]
 
@@ -145,6 +146,8 @@ class Node:
     mask: int = 0
     deliveries: int = 1
     tokens: int = 0
+    events: int = 0
+    pieces: Pieces | None = None
     told: dict[tuple[str, int], int] = field(default_factory=dict)
     children: dict[UUID, Node] = field(default_factory=dict)
 

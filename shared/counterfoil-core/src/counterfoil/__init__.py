@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from counterfoil._version import __version__
 
 if TYPE_CHECKING:
-    from counterfoil import canonical, dsse, errors, hooks, keys, notes, tree, trust, values
+    from counterfoil import canonical, dsse, errors, hooks, keys, notes, tree, trust, values, weights
     from counterfoil.autostart import install, uninstall
     from counterfoil.context import current
     from counterfoil.errors import CounterfoilError, HandoffRefusedError
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from counterfoil.reader import read
     from counterfoil.recorder import Recorder
     from counterfoil.verification import verify
+    from counterfoil.weights.binding import bind_model
 
 __all__ = [
     "Accepted",
@@ -40,6 +41,7 @@ __all__ = [
     "Verification",
     "__version__",
     "accept",
+    "bind_model",
     "bundle",
     "canonical",
     "current",
@@ -60,6 +62,7 @@ __all__ = [
     "uninstall",
     "values",
     "verify",
+    "weights",
 ]
 
 _WHERE = {
@@ -72,6 +75,7 @@ _WHERE = {
     "Recorder": "recorder",
     "Verification": "findings",
     "accept": "handoff",
+    "bind_model": "weights.binding",
     "bundle": "bundles.cutting",
     "current": "context",
     "hookimpl": "hooks",

@@ -5,9 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 from counterfoil import records
 from counterfoil.digest import Reference
+
+if TYPE_CHECKING:
+    from counterfoil.streams import Stream
 
 __all__ = ["Call", "Parent", "Run"]
 
@@ -18,7 +22,7 @@ class Call:
 
     ``parents`` are (relation, call) pairs it follows from, ``foreign`` (relation, digest) pairs of statements that came
     from another process; ``end`` is None while it is open. A digest is empty when the record was lost; ``log`` is the
-    writer that took the last one.
+    writer that took the last one. ``stream`` is there while its answer comes in pieces.
     """
 
     id: str
@@ -36,11 +40,25 @@ class Call:
     log: object = None
     began: int = field(default_factory=time.monotonic_ns)
     steps: dict[tuple[str, str, str], int] = field(default_factory=dict)
+    stream: Stream | None = None
 
     @property
     def digest(self) -> str:
         """Digest of the call's last record, the end when there is one; empty when none is in a log."""
         return self.end or self.start
+
+    def content(self, phase: str) -> dict[str, Any]:
+        """What its start and its end say of it."""
+        content: dict[str, Any] = {
+            "actor": records.actor_text(self.actor),
+            "address": self.address,
+            "name": records.label(self.name),
+            "op": self.op,
+            "phase": phase,
+        }
+        if self.request is not None:
+            content["request"] = self.request.to_dict()
+        return content
 
     def step(self, op: str, name: str, key: str) -> str:
         """Address of a new child; the caller holds the recorder's lock, since siblings are counted here."""

@@ -49,6 +49,7 @@ class LogCheck:
         self.findings = Findings()
         self.notes = Findings()
         self.scan = LogScan(store, name)
+        self.note_check: notes.Check | None = None
         shared = shared or Shared(Heads())
         self.stored = Stored(store, name, known=shared.known)
         self.records = RecordCheck(self.stored, self.say, self.ask, known=shared.known)
@@ -130,18 +131,20 @@ class LogCheck:
             if not told:
                 self._left_unclosed(self.name)
         self._remembered()
-        self.counts["records"] = self.records.count
-        self.counts["statements"] = self.statements.count
-        self.counts["open"] = len(self.records.open)
-        self.counts["runs"] = self.records.runs
+        self.counts["records"], self.counts["statements"] = self.records.count, self.statements.count
+        self.counts["open"], self.counts["runs"] = len(self.records.open), self.records.runs
         self.counts["handoffs"] = self.statements.handoffs
         self.counts["blobs"] = len(self.stored)
         self.stored.clear()
 
     def ask(self, code: str, at: str, message: str, digest: object) -> None:
         """Say that a digest is no statement's (011), or no record's or statement's, before."""
-        least = STATEMENT if code == "CF-VERIFY-011" else RECORD
-        if type(digest) is not str or not self.stored.knows(digest, least=least):
+        if code == "CF-VERIFY-056":  # of weights: digest and root of a manifest, or None
+            known = isinstance(digest, tuple) and self.stored.weights.get(digest[0]) == digest[1]
+        else:
+            least = STATEMENT if code == "CF-VERIFY-011" else RECORD
+            known = type(digest) is str and self.stored.knows(digest, least=least)
+        if not known:
             self.say(code, at, message)
 
     # -- entries ------------------------------------------------------------------------------------------------------
@@ -205,6 +208,7 @@ class LogCheck:
                 hint = "find out who put it there, unless this evidence is theirs"
                 self.notes.add(Finding("CF-VERIFY-061", self.name, message, hint, "intact"))
         self.statements.new_session()
+        self.records.streams.open.clear()
         self._left_open(at)
         self._left_unclosed(at)
         self._promised = context.get("closes") is True
@@ -228,7 +232,7 @@ class LogCheck:
             self.say("CF-VERIFY-030", at, "a checkpoint before the session that names its key")
             return
         try:
-            checkpoint = notes.parse_own_checkpoint(seen.note, self._vkey)
+            checkpoint = notes.parse_own_checkpoint(seen.note, self._vkey, check=self.note_check)
         except CounterfoilError as exc:
             self.say(exc.code, at, exc.message)
             return

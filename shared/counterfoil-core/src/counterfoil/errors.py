@@ -17,6 +17,8 @@ The tree (codes are listed in ``shared/spec/errors.md``)::
       HandoffError           a handoff cannot be made
         HandoffRefusedError  a receiver refused a handoff
       TrustError             a trust policy cannot be used
+      WeightsError           a tree of model weights cannot be hashed, or a manifest is none
+      EngineError            segments cannot be checked where they should be
       PluginError            a plugin failed to load or broke its contract
 """
 
@@ -27,6 +29,7 @@ __all__ = [
     "CanonicalError",
     "ConfigError",
     "CounterfoilError",
+    "EngineError",
     "EnvelopeError",
     "HandoffError",
     "HandoffRefusedError",
@@ -39,6 +42,7 @@ __all__ = [
     "StoreError",
     "TrustError",
     "WeakKeyError",
+    "WeightsError",
 ]
 
 
@@ -126,6 +130,14 @@ class HandoffRefusedError(HandoffError):
 
 class TrustError(CounterfoilError):
     """A trust policy is malformed, not signed by those who may, or older than one that was used before."""
+
+
+class WeightsError(CounterfoilError):
+    """A tree of model weights cannot be hashed as it is, or what should be a manifest of one is none."""
+
+
+class EngineError(CounterfoilError):
+    """The processes or the cluster that should check segments are not there, or cannot."""
 
 
 class PluginError(CounterfoilError):

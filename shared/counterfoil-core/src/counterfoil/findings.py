@@ -83,6 +83,8 @@ class Verification:
     notes: list[Finding] = field(default_factory=list)
     continues: list[Any] = field(default_factory=list)
     """For every checkpoint that was given and is continued: a ``counterfoil.tlog.continuing.Continuation``."""
+    elsewhere: Any = None
+    """What other processes or a cluster did of it, if any: a ``counterfoil.sidebyside.Elsewhere``."""
     counts: dict[str, int] = field(
         default_factory=lambda: dict.fromkeys(
             ("records", "statements", "logs", "runs", "handoffs", "blobs", "losses", "open", "tail"), 0

@@ -248,7 +248,7 @@ def _spools() -> Iterator[Check]:
     """What waits on this machine for a bucket."""
     for found in spools():
         left = backlog_of(found)
-        if left.segments > left.live:
+        if left.segments > left.live or left.error:
             told = f"{found.name}: {left}" + (f"; last: {left.error}" if left.error else "")
             yield Check("spool", WARN, told, f"counterfoil push; what waits is in {found.root}")
         elif left.segments:

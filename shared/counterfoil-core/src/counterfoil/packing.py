@@ -22,6 +22,7 @@ __all__ = [
     "Item",
     "Packer",
     "entries_in",
+    "first_of",
     "packed_already",
     "put_out",
     "size_of",
@@ -57,6 +58,17 @@ _kind, _data = operator.itemgetter(0), operator.itemgetter(-1)
 def size_of(items: list[Item]) -> int:
     """Bytes of items."""
     return sum(map(len, map(_data, items)))
+
+
+def first_of(items: list[Item], limit: int) -> list[Item]:
+    """The first items of no more than so many bytes, one at least; all when they fit."""
+    if size_of(items) > limit:
+        size = 0
+        for number, item in enumerate(items):
+            size += len(item[-1])
+            if size > limit and number:
+                return items[:number]
+    return items[:]
 
 
 def entries_in(items: list[Item]) -> int:

@@ -9,35 +9,29 @@ from it, or says that the segment has to be read in order. Either way the outcom
 
 from __future__ import annotations
 
-import base64
-import contextlib
-import hashlib
-from collections.abc import Callable, Iterator
-from pathlib import Path
+import threading
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import orjson
 
-from counterfoil._ed25519 import PublicKey
 from counterfoil.before import Before, NotAlone
-from counterfoil.dsse import PAYLOAD_TYPE, Check, pae
-from counterfoil.entries import OWN, BlobSeen, Entry, Event
-from counterfoil.errors import CounterfoilError
+from counterfoil.entries import OWN, BlobSeen, CheckpointSeen, Entry, Event
 from counterfoil.findings import MOST, Verdict
 from counterfoil.log import LogScan, State, Step
 from counterfoil.moulds import Known
 from counterfoil.opening import Opened, opened
+from counterfoil.proving import Proven, Signatory
 from counterfoil.record_checks import RecordCheck, Ties
 from counterfoil.stored import Stored
-from counterfoil.stores import FolderStore
-from counterfoil.stores.place import Elsewhere
+from counterfoil.stores import FolderStore, open_elsewhere
 
 if TYPE_CHECKING:
     from counterfoil.checks import (
         LogCheck,
     )  # processes that check parts start faster without the models it needs
 
-__all__ = ["Part", "Proven", "Task", "check_part", "judge_part", "keys_in"]
+__all__ = ["Part", "Task", "check_part", "judge_part", "keys_in"]
 
 _LOOK: Final = 1 << 20
 """Bytes of a session's first segment that are looked through for the keys of actors."""
@@ -47,19 +41,26 @@ _ASKED: Final = 1 << 16
 """Questions about what stands before a segment that are kept for whoever knows it."""
 
 
-_KNOWN: Final = Known()
-"""What the parts that this process checks have in common."""
+class _Own(threading.local):
+    """What the parts that one thread checks have in common: workers of some engines are threads."""
+
+    def __init__(self) -> None:
+        self.known = Known()
+
+
+_OWN: Final = _Own()
 
 
 class Task(NamedTuple):
-    """A segment to check: where it is (a folder, or what opens it; None when only its owner can read it), its log, how
-    to read it, and public keys (32 bytes) by fingerprint.
+    """A segment to check: where it is (as ``Place.elsewhere`` tells it), its log, how to read it, and public keys
+    (32 bytes) by fingerprint; ``packed``: what comes of it is to be compressed.
     """
 
-    place: str | Elsewhere | None
+    place: dict[str, Any]
     log: str
     step: Step
     keys: dict[str, bytes]
+    packed: bool = False
 
 
 class Said(NamedTuple):
@@ -104,24 +105,26 @@ class Part(NamedTuple):
 
 
 def check_part(task: Task, told: Callable[[int], None] | None = None) -> Part | None:
-    """Check one segment; None when it has to be read in order. ``told`` hears now and then how many bytes were read."""
+    """Check one segment; None when it has to be read in order. ``told`` hears now and then how many bytes were read.
+
+    Raises CounterfoilError or OSError where it cannot be read from here: it has to be read in order then, too.
+    """
     try:
         return _check(task, told)
-    except (NotAlone, CounterfoilError, OSError):
+    except NotAlone:
         return None
 
 
 def _check(task: Task, told: Callable[[int], None] | None) -> Part | None:
-    if task.place is None:
-        return None
-    store = FolderStore(Path(task.place)) if isinstance(task.place, str) else task.place.open()
+    store = open_elsewhere(task.place, task.log, task.step.number)
     store.on_read = told
     scan = LogScan(store, task.log)
     if not scan.start_at(task.step.number):
-        return None
+        with store.open_segment(task.log, task.step.number):
+            return None  # it is there
     start = (scan.index, scan.prev, scan.tree.size, scan.tree.peaks())
     before = Before()
-    stored = Stored(store, task.log, before=before, known=_KNOWN)
+    stored = Stored(store, task.log, before=before, known=_OWN.known)
     items: list[tuple[int, int, Said | Event | Signed]] = []
     more: dict[Verdict, int] = {}
     rows, known = stored.rows, stored.known_rows
@@ -145,8 +148,8 @@ def _check(task: Task, told: Callable[[int], None] | None) -> Part | None:
                 raise NotAlone  # in order it is known at once which of so many are findings, and few of them are kept
             items.append((len(rows), len(known), Said(code, at, message, "broken", True, digest)))
 
-    check = RecordCheck(stored, say, ask, before=before, known=_KNOWN)
-    signatures = _Signatures(task.keys)
+    check = RecordCheck(stored, say, ask, before=before, known=_OWN.known)
+    signatures = Signatory(task.keys)
 
     def sealed(body: bytes) -> bool:
         envelope = opened(body)
@@ -161,6 +164,8 @@ def _check(task: Task, told: Callable[[int], None] | None) -> Part | None:
         if isinstance(event, BlobSeen):
             stored.blob(event)
         elif not isinstance(event, Entry):
+            if isinstance(event, CheckpointSeen):
+                signatures.note(event.note)
             items.append((len(rows), len(known), event))
         elif event.op not in OWN and "payload" not in event.body:
             check.check(event)
@@ -168,12 +173,16 @@ def _check(task: Task, told: Callable[[int], None] | None) -> Part | None:
             if event.op in OWN:
                 if event.body["content"].get("phase") in ("start", "end"):
                     raise NotAlone  # it is judged later than the calls it would be one of
+                if event.op == "session":
+                    signatures.session(event.body["context"].get("spki"))
             else:
                 signatures.verify(event.body)
                 event = event._replace(
                     body={}
                 )  # read again where it is judged: that is faster than sending it
             items.append((len(rows), len(known), event))
+    if check.streams.open:
+        raise NotAlone  # a stream goes on in the next segment
     return Part(
         start,
         scan.state(),
@@ -191,107 +200,21 @@ def _check(task: Task, told: Callable[[int], None] | None) -> Part | None:
     )
 
 
-# -- signatures -------------------------------------------------------------------------------------------------------
-
-
-class _Signatures:
-    """Verifies what is signed by a key that is at hand, and learns the keys that bindings name on the way."""
-
-    def __init__(self, known: dict[str, bytes]) -> None:
-        self.valid: set[bytes] = set()
-        self.learned: dict[str, bytes] = {}
-        self._known = known
-        self._keys: dict[str, PublicKey | None] = {}
-
-    def verify(self, body: dict[str, Any]) -> None:
-        """Mark the valid signatures of an envelope; whatever is wrong with it is found where it is judged."""
-        try:
-            payload = base64.b64decode(body["payload"], validate=True)
-            message = pae(PAYLOAD_TYPE, payload)
-            for one in body["signatures"][:4]:
-                key, sig = self._key(one["keyid"]), base64.b64decode(one["sig"], validate=True)
-                if key is not None and key.verify(sig, message):
-                    self.valid.add(_mark(key, sig, message))
-            if b'"urn:counterfoil:binding:' in payload:
-                self.learned.update(_bound(payload))
-        except (ValueError, TypeError, KeyError, AttributeError):
-            return
-
-    def signer(self, envelope: Opened) -> bytes:
-        """The key (32 bytes) that signed an envelope, if it is at hand and did."""
-        key = self._key(envelope.keyid.decode())
-        signed = key is not None and key.verify(envelope.sig, pae(PAYLOAD_TYPE, envelope.payload))
-        return key.raw if key is not None and signed else b""
-
-    def _key(self, keyid: str) -> PublicKey | None:
-        if keyid not in self._keys:
-            raw = self._known.get(keyid) or self.learned.get(keyid)
-            if raw is None:
-                return None
-            try:
-                self._keys[keyid] = PublicKey(raw)
-            except CounterfoilError:
-                self._keys[keyid] = None
-        return self._keys[keyid]
-
-
-def _bound(payload: bytes) -> Iterator[tuple[str, bytes]]:
-    predicate = orjson.loads(payload)["predicate"]
-    spki = base64.b64decode(predicate["spki"], validate=True)
-    if len(spki) == 44:
-        yield predicate["key"], spki[-32:]
-
-
-def _mark(key: PublicKey, sig: bytes, message: bytes) -> bytes:
-    # Key and signature have one length each, so what is joined can be taken apart in one way only.
-    return hashlib.sha256(key.raw + sig + message).digest()
-
-
-class Proven:
-    """Signatures that were found valid elsewhere; ``check`` stands in for verifying them again."""
-
-    __slots__ = ("_otherwise", "_valid", "signer")
-
-    def __init__(self, otherwise: Check | None) -> None:
-        self.signer = b""
-        """The key that made the one signature of the envelope that is judged just now."""
-        self._valid: set[bytes] = set()
-        self._otherwise = otherwise
-
-    def take(self, valid: set[bytes]) -> None:
-        """Go by these from now on."""
-        self._valid = valid
-
-    def check(self, key: PublicKey, sig: bytes, message: bytes) -> bool:
-        """Whether a signature over a message is a key's."""
-        if key.raw == self.signer:
-            return True
-        if len(sig) == 64 and _mark(key, sig, message) in self._valid:
-            return True
-        return key.verify(sig, message) if self._otherwise is None else self._otherwise(key, sig, message)
-
-
 def keys_in(store: FolderStore, log: str, step: Step) -> dict[str, bytes]:
     """Public keys that a segment names near its beginning: the identity's and those of actors.
 
     Only to spare others the wait for them: that they are bound is judged where it counts.
     """
-    found = _Signatures({})
-    out: dict[str, bytes] = {}
+    found = Signatory({})
     for event in LogScan(store, log).read(step):
         if isinstance(event, Entry):
             if event.op == "statement":
                 found.verify(event.body)
             elif event.op == "session":
-                spki = event.body["context"].get("spki")
-                with contextlib.suppress(
-                    TypeError, ValueError
-                ):  # what is wrong with it is found where it is judged
-                    raw = base64.b64decode(spki, validate=True)
-                    out[hashlib.sha256(raw).hexdigest()] = raw[-32:]
+                found.session(event.body["context"].get("spki"))
             if event.offset > _LOOK:
                 break
-    return {**out, **found.learned}
+    return found.learned
 
 
 # -- going on from a part ---------------------------------------------------------------------------------------------

@@ -169,7 +169,7 @@ def _of(content: Any) -> PeerHead | None:
         return None
     envelope = Envelope.parse(content["statement"])
     predicate = statements.parse(envelope.payload).predicate
-    if isinstance(predicate, statements.Binding):
+    if not isinstance(predicate, statements.Handoff | statements.Receipt):
         return None
     found = PeerHead.of(predicate, envelope)
     return found if found is not None and _bytes(found) == canonical.dumps_record(content) else None

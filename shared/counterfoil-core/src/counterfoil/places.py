@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import importlib.util
 import os
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
 
 from counterfoil.errors import ConfigError
 from counterfoil.stores import FolderStore, open_store
 
 if TYPE_CHECKING:
     from counterfoil.stores.s3.bucket import Bucket
+
+_WAITED_FOR: Final = 3.0
+"""Seconds for which reading is tried while somebody waits, who has what he wrote in any case."""
 
 __all__ = ["bucket_of", "check_durability", "is_bucket", "open_for_writing", "open_written"]
 
@@ -20,8 +24,8 @@ def is_bucket(evidence: str | os.PathLike[str]) -> bool:
     return os.fspath(evidence).startswith("s3://")
 
 
-def bucket_of(evidence: str | os.PathLike[str]) -> Bucket:
-    """The bucket behind an address; nothing is asked of it yet.
+def bucket_of(evidence: str | os.PathLike[str], *, patience: float | None = None) -> Bucket:
+    """The bucket behind an address; nothing is asked of it yet. ``patience`` (seconds) instead of the usual one.
 
     Raises:
         ConfigError: CF-CONFIG-013 to 015: the address or a setting is none, or a package is missing.
@@ -29,10 +33,12 @@ def bucket_of(evidence: str | os.PathLike[str]) -> Bucket:
     from counterfoil.stores.s3.address import Address
     from counterfoil.stores.s3.bucket import Bucket
     from counterfoil.stores.s3.clients import missing
+    from counterfoil.stores.s3.options import Options
 
     if any(importlib.util.find_spec(name) is None for name in ("boto3", "obstore")):
         raise missing()
-    return Bucket(Address.parse(os.fspath(evidence)))
+    address, options = Address.parse(os.fspath(evidence)), Options.load()
+    return Bucket(address, options if patience is None else replace(options, patience=patience))
 
 
 def open_for_writing(evidence: str | os.PathLike[str]) -> FolderStore:
@@ -60,7 +66,7 @@ def open_written(evidence: str | os.PathLike[str], *, patient: bool = False) -> 
         return open_store(os.fspath(evidence))
     from counterfoil.stores.s3.beside import beside
 
-    return beside(bucket_of(evidence), patient=patient)
+    return beside(bucket_of(evidence, patience=_WAITED_FOR), patient=patient)
 
 
 def check_durability(evidence: str | os.PathLike[str], durability: str) -> None:

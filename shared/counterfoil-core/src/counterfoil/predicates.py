@@ -1,6 +1,6 @@
 """What the statements say, member by member: strict models, nothing converted, nothing beyond what is named.
 
-Source: ``shared/spec/statement.md``, ``shared/spec/trust.md`` (authority, taint).
+Source: ``shared/spec/statement.md``, ``shared/spec/trust.md`` (authority, taint), ``shared/spec/weights.md``.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ __all__ = [
     "Receipt",
     "Strict",
     "Text",
+    "Weights",
     "in_order",
 ]
 
@@ -229,3 +230,40 @@ class Binding(Strict):
     origin: Text
     issued: Annotated[int, Field(ge=0)]
     ext: Ext | None = None
+
+
+class WeightsList(Strict):
+    """The blob that lists the files."""
+
+    media: Literal["application/vnd.counterfoil.weights+json"]
+    sha256: Hex64
+    size: Annotated[int, Field(ge=1)]
+
+
+class WeightsFiles(Strict):
+    """How many files, how many bytes in all, and the list of them."""
+
+    count: Annotated[int, Field(ge=1)]
+    list: WeightsList
+    size: Annotated[int, Field(ge=0)]
+
+
+class WeightsSource(Strict):
+    """Where the files came from, as whoever hashed them says."""
+
+    repo: Text
+    revision: Text | None = None
+
+
+class Weights(Strict):
+    """Somebody's word that a tree of files had these digests."""
+
+    cached: Annotated[int, Field(ge=0)]
+    files: WeightsFiles
+    issued: Annotated[int, Field(ge=0)]
+    key: Hex64
+    name: Text
+    root: Hex64
+    without: Annotated[list[Text], Field(max_length=64), AfterValidator(in_order)]
+    ext: Ext | None = None
+    source: WeightsSource | None = None

@@ -5,22 +5,25 @@ Needs nothing but the records: no folder, no keys. With ``before`` only a part o
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any, Final, NamedTuple, TypeGuard
 
 from counterfoil import records
 from counterfoil.before import Before, NotAlone
-from counterfoil.digest import is_reference, looks_like_reference
+from counterfoil.digest import is_reference
 from counterfoil.entries import OPENERS, OWN, Entry, place, same
 from counterfoil.findings import Verdict
-from counterfoil.moulds import NATURAL, REFERENCE, TEXT, Groups, Known, NoMould, Path, compiled, hex64, spell
+from counterfoil.moulds import Known
+from counterfoil.record_moulds import record_mould
 from counterfoil.shapes import Part, need_of
-from counterfoil.stored import RECORD, STATEMENT, Stored
+from counterfoil.stored import Stored
+from counterfoil.stream_checks import CODE, StreamCheck, states
+from counterfoil.weights.checking import cited_weights
 
 __all__ = ["RecordCheck", "Ties"]
+
+_LOGS_OWN: Final = frozenset(op.encode() for op in (*OPENERS, *OWN, "stored"))
 
 
 class Ties(NamedTuple):
@@ -63,8 +66,9 @@ class RecordCheck:
         self.touched: set[str] = set()
         self.runs = 0
         self.count = 0
-        self._moulds = (known or Known()).of(_mould)
+        self._moulds = (known or Known()).of(record_mould)
         self._stored = stored
+        self.streams = StreamCheck(stored, before=before)
         self._faultless = True
         self._ask = ask
 
@@ -90,6 +94,10 @@ class RecordCheck:
                 return False
         for at, least in mould.named:
             if not stored.knows(found[at].decode(), least=least):
+                return False
+        if mould.weights:
+            root, statement = (found[at].decode() for at in mould.weights)
+            if stored.weights.get(statement) != root:
                 return False
         if mould.joined:
             phase, call, run = told[1], told[2].decode(), told[3].decode()
@@ -135,7 +143,16 @@ class RecordCheck:
                 named = one["digest"] if _is_parent(one) else None
                 message = f"{entry.op}: a parent it names is not in this log"
                 self._question("CF-VERIFY-045", place(entry), message, named)
+        if "weights" in context:
+            cited = cited_weights(context["weights"])
+            self._faultless &= cited is not None
+            message = f"{entry.op}: the weights it names are not in this log"
+            self._ask("CF-VERIFY-056", place(entry), message, cited)
         self._stored.add_raw(sha256(entry.body_bytes).digest())
+        if "stream" in context and states(content, context):
+            message = self.streams.fault(content, context)
+            if message:
+                self._say(CODE, place(entry), f"{entry.op}: {message}")
         phase = content.get("phase")
         if phase == "start" or phase == "end":
             self._tie(content, context, entry)
@@ -234,98 +251,3 @@ class RecordCheck:
             for run, count in theirs.items():
                 ours[run] = ours.get(run, 0) + count
         self.runs += other.runs
-
-
-# -- records that are alike -------------------------------------------------------------------------------------------
-
-_LOGS_OWN: Final = frozenset(op.encode() for op in (*OPENERS, *OWN, "stored"))
-
-
-@dataclass(frozen=True, slots=True)
-class _Mould:
-    """Records of one form: the groups of what is asked of each.
-
-    ``told`` are op, phase, call and run (op again for those that do not join it to others), ``cited`` references,
-    ``named`` digests with what they have to be of, ``totals`` what a run's last record says that ended and started.
-    """
-
-    fullmatch: Callable[[bytes], re.Match[bytes] | None]
-    told: tuple[int, int, int, int]
-    joined: bool
-    cited: tuple[int, ...]
-    named: tuple[tuple[int, int], ...]
-    totals: tuple[int, ...]
-
-
-def _mould(body: dict[str, Any], text: bytes) -> _Mould:
-    """The mould of a record without null and float; NoMould where its kind asks for more than ``short`` looks at."""
-    content, context = body["content"], body["context"]
-    totals = content.get("totals")
-    if "late" in context or ("totals" in content and (type(totals) is not dict or totals.keys() != _TIED)):
-        raise NoMould
-    groups = Groups()
-    at: dict[Path, int] = {}
-    cited: list[int] = []
-    named: list[tuple[int, int]] = []
-
-    def choose(path: Path, value: Any) -> bytes | None:
-        if value is None:
-            raise NoMould
-        if path == _V:
-            return b"%d" % records.VERSION  # another version is another thing, whatever it looks like
-        if looks_like_reference(value):
-            if not is_reference(value) or (path[:2] in (_PARENTS, _HANDOFFS) and path != _PARENTS):
-                raise NoMould
-            cited.append(groups.next())
-            return b"(" + REFERENCE + b")"
-        if path in _TOLD and type(value) is str:
-            at[path] = groups.next()
-            return b'"(' + TEXT + b')"'
-        if path in _TOTALS:
-            if type(value) is not int:
-                raise NoMould
-            at[path] = groups.next()
-            return b"(" + NATURAL + b")"
-        if path in (_PARENTS, _HANDOFFS) and type(value) is not list:
-            raise NoMould
-        if path[:2] == _PARENTS and len(path) == 3 and (type(value) is not dict or value.keys() != _PARENT):
-            raise NoMould
-        if path[:2] == _HANDOFFS and len(path) == 3:
-            named.append((groups.next(), STATEMENT))
-            return hex64(value)
-        if path[:2] == _PARENTS and len(path) == 4 and path[3] == "digest":
-            named.append((groups.next(), RECORD))
-            return hex64(value)
-        if path[:2] == _PARENTS and len(path) == 4:
-            if type(value) is not str or value == "":
-                raise NoMould
-            return b'"' + TEXT[:-2] + b'++"'
-        return None
-
-    pattern = spell(body, choose)
-    joined = all(path in at for path in _TOLD)
-    if _CALL in at and not joined:
-        raise NoMould  # a call without a run is joined to its end all the same
-    op = at[_OP]
-    tied = tuple(at[path] for path in _TOTALS if path in at)
-    return _Mould(
-        compiled(pattern),
-        (op, at.get(_PHASE, op), at.get(_CALL, op), at.get(_RUN, op)),
-        joined,
-        tuple(cited),
-        tuple(named),
-        tied,
-    )
-
-
-_V: Final[Path] = ("v",)
-_OP: Final[Path] = ("content", "op")
-_PHASE: Final[Path] = ("content", "phase")
-_CALL: Final[Path] = ("context", "call")
-_RUN: Final[Path] = ("context", "run")
-_TIED: Final = frozenset({"ended", "started"})
-_TOTALS: Final[tuple[Path, ...]] = (("content", "totals", "ended"), ("content", "totals", "started"))
-_TOLD: Final = frozenset((_OP, _PHASE, _CALL, _RUN))
-_PARENTS: Final[Path] = ("context", "parents")
-_HANDOFFS: Final[Path] = ("context", "handoffs")
-_PARENT: Final = frozenset({"digest", "rel"})

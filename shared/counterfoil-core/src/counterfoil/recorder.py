@@ -22,6 +22,8 @@ from counterfoil.hooks import Transfer
 from counterfoil.intake import Intake
 from counterfoil.named import given, handoffs_here, parents_here, sorted_once
 from counterfoil.places import check_durability
+from counterfoil.streams import Stream, Streams
+from counterfoil.weights.binding import Citing
 
 __all__ = ["Call", "Recorder", "Run"]
 
@@ -41,7 +43,9 @@ class Recorder(Intake):
         check_durability(evidence, durability)
         super().__init__(evidence, mode=mode, durability=durability)
         self._roots: dict[str, Call] = {}
+        self._streams = Streams(self)
         self._issued: tuple[int, set[str]] = (0, set())
+        self._weights = Citing(self.evidence)
 
     # -- calls --------------------------------------------------------------------------------------------------------
 
@@ -77,7 +81,7 @@ class Recorder(Intake):
             run.open[id] = call
             if parent is None:
                 self._roots[id] = call
-        content: dict[str, Any] = self._content(call, "start")
+        content = call.content("start")
         about = {"at": records.now(), "call": id, "run": run.id}
         if parent is not None:
             about["parent"] = parent.id
@@ -92,6 +96,7 @@ class Recorder(Intake):
                 if handoffs and (received := handoffs_here(writer, handoffs, self._count)):
                     about["handoffs"] = received
             about.update(given(writer, context, self._count))
+            about.update(self._weights.of(writer, op, name, self._count))
             call.start = self._entry(writer, content, about, request, context)
             if call.start:
                 call.log = writer
@@ -113,7 +118,7 @@ class Recorder(Intake):
         """Record that a call ended; the end of a run's first call closes the run and asks for a checkpoint."""
         run = call.run
         root = call.parent is None
-        body = self._content(call, "end")
+        body = call.content("end")
         body["status"] = status
         if response is not None:
             body["response"] = response.to_dict()
@@ -129,12 +134,12 @@ class Recorder(Intake):
         }
         if root and environment.state() != self._ran_on:
             about["environment"] = self._environment().to_dict()
-        with (
-            self._lock
-        ):  # totals and records in one order, and of two ends of one call only the first is in time
+        with self._lock:  # totals and records in one order; of two ends of one call the first is in time
             late = call.end is not None or run.closed
             if root and not late:
                 for other in [one for one in list(run.open.values()) if one is not call]:
+                    if other.stream is not None and status == "cancelled":
+                        other.stream.reason = other.stream.reason or status  # with all that it is part of
                     self.end(other, status="abandoned")
                 run.closed = True
                 self._roots.pop(call.id, None)
@@ -143,6 +148,8 @@ class Recorder(Intake):
             # A start that is not in this log (lost, or recorded before a fork) counts in no totals of it.
             counted = not late and bool(call.start) and call.log is writer
             about.update(given(writer, context, self._count))
+            if call.stream is not None:
+                about["stream"], call.stream = call.stream.close(writer, status), None
             if not counted:
                 about["late"] = True
             elif root:
@@ -157,6 +164,10 @@ class Recorder(Intake):
             writer = self._writer
             if writer is not None:
                 writer.checkpoint()
+
+    def stream(self, call: Call) -> Stream:
+        """Where the answer of an open call goes piece by piece; its end states what came, and takes no more."""
+        return self._streams.open(call)
 
     def point(
         self,
@@ -329,19 +340,9 @@ class Recorder(Intake):
     def _end_open(self) -> None:
         for root in list(self._roots.values()):
             self.end(root, status="abandoned")
+        self._streams.stop()
 
     def _after_fork(self) -> None:
         super()._after_fork()
         self._roots = {}
-
-    def _content(self, call: Call, phase: str) -> dict[str, Any]:
-        content: dict[str, Any] = {
-            "actor": records.actor_text(call.actor),
-            "address": call.address,
-            "name": records.label(call.name),
-            "op": call.op,
-            "phase": phase,
-        }
-        if call.request is not None:
-            content["request"] = call.request.to_dict()
-        return content
+        self._streams = Streams(self)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import tomllib
 from pathlib import Path
@@ -47,9 +48,11 @@ class Settings(BaseModel):
     """Seconds after its first entry at which a segment is sealed and uploaded."""
     s3_close_wait: float = Field(default=30.0, ge=0, le=86_400)
     """Seconds that closing waits for the uploads."""
+    models: dict[str, str] = {}
+    """Models by name, and the weights they run on: root, digest or name of a manifest."""
 
 
-_FROM_ENVIRONMENT: Final = tuple(name for name in Settings.model_fields if name != "evidence")
+_FROM_ENVIRONMENT: Final = tuple(name for name in Settings.model_fields if name not in ("evidence", "models"))
 """Settings that ``COUNTERFOIL_<NAME>`` may give."""
 
 
@@ -64,6 +67,8 @@ def load(
     for name in _FROM_ENVIRONMENT:
         if value := env.get(f"COUNTERFOIL_{name.upper()}"):
             found[name] = value
+    if (models := env.get("COUNTERFOIL_MODELS")) is not None:
+        found["models"] = _models(models)
     given = {"evidence": None if evidence is None else str(evidence), "mode": mode, "durability": durability}
     found.update({name: value for name, value in given.items() if value is not None})
     try:
@@ -77,6 +82,31 @@ def load(
             where=name,
             hint="mode is observe, enforce or hold; durability is group, call or remote",
         ) from exc
+
+
+def _models(text: str) -> dict[str, str]:
+    """``llama-3=ROOT, other=NAME``, or a JSON object of texts."""
+    if text.lstrip().startswith("{"):
+        try:
+            return cast("dict[str, str]", json.loads(text))
+        except (ValueError, RecursionError):
+            raise _no_models() from None
+    found: dict[str, str] = {}
+    for pair in filter(None, map(str.strip, text.split(","))):
+        model, mark, weights = (part.strip() for part in pair.rpartition("="))
+        if not mark or not model or not weights:
+            raise _no_models()
+        found[model] = weights
+    return found
+
+
+def _no_models() -> ConfigError:
+    return ConfigError(
+        "COUNTERFOIL_MODELS is no list of models and weights",
+        code="CF-CONFIG-001",
+        where="models",
+        hint="write MODEL=ROOT,MODEL=NAME, or a JSON object of texts",
+    )
 
 
 def _from_file() -> dict[str, Any]:

@@ -18,6 +18,7 @@ from counterfoil.recorded import mould_of
 from counterfoil.shapes import Part
 from counterfoil.stored import HANDOFF, STATEMENT, Stored
 from counterfoil.trust_checks import Lineage, Said, Shared, judge
+from counterfoil.weights.checking import Manifests
 
 __all__ = ["UNKNOWN", "StatementCheck"]
 
@@ -58,6 +59,7 @@ class StatementCheck:
         self._shared = shared
         self._lineage = Lineage()
         self._lists = ParentLists(stored, self._lineage)
+        self._manifests = Manifests(stored)
         self._payloads: dict[str, tuple[Reference, bool]] = {}
         self._begun = False
         self._moulds = shared.known.of(mould_of)
@@ -132,14 +134,16 @@ class StatementCheck:
             self._unverified(entry, at, exc)
             return
         predicate = statement.predicate
-        self._stored.add(statement.digest, _kind(predicate))
+        self._stand(statement)
         if isinstance(predicate, statements.Binding):
             self._binding(predicate, signers, at)
-        elif predicate.sender.key not in signers:
+        elif signer_of(predicate) not in signers:
             self._say("CF-VERIFY-041", at, "a statement names another key than the one that signed it")
         elif isinstance(predicate, statements.Handoff):
             self.handoffs += 1
             self._handoff(statement.digest, predicate, at)
+        elif isinstance(predicate, statements.Weights):
+            self._manifests.check(predicate, at, self._say)
         else:
             self._receipt(predicate, at)
         self._lineage.add(statement)
@@ -148,9 +152,20 @@ class StatementCheck:
         if self._faultless and isinstance(predicate, statements.Handoff) and predicate.proof == "recorded":
             self._moulds.learn(envelope.payload, None)
 
+    def _stand(self, statement: statements.Statement) -> None:
+        """What could be read stands in the log from here on, whoever signed it."""
+        predicate = statement.predicate
+        handoff = isinstance(predicate, statements.Handoff)
+        self._stored.add(statement.digest, HANDOFF if handoff else STATEMENT)
+        if isinstance(predicate, statements.Weights):
+            self._stored.weights[statement.digest] = predicate.root
+
     def _trusted(self, predicate: statements.Predicate, signers: list[str], at: str) -> None:
         """Authority, taint, heads and the policy, for a statement that names one of the keys that signed it."""
-        if not isinstance(predicate, statements.Binding):
+        if isinstance(predicate, statements.Weights):
+            if predicate.key not in signers:
+                return
+        elif not isinstance(predicate, statements.Binding):
             if predicate.sender.key not in signers:
                 return
             if predicate.own is not None or predicate.seen:
@@ -185,9 +200,9 @@ class StatementCheck:
             self._say(inner.code, at, inner.message)
             return
         predicate = statement.predicate
-        self._stored.add(statement.digest, _kind(predicate))
+        self._stand(statement)
         self._lineage.add(statement)
-        theirs = isinstance(predicate, statements.Receipt) or (
+        theirs = isinstance(predicate, statements.Receipt | statements.Weights) or (
             isinstance(predicate, statements.Handoff) and predicate.proof == "countersigned"
         )
         # Signed under the sender's own name, by a key that nobody here can look up.
@@ -195,14 +210,13 @@ class StatementCheck:
             exc.code == "CF-DSSE-010"
             and theirs
             and not isinstance(predicate, statements.Binding)
-            and predicate.sender.key in {one.keyid for one in envelope.signatures}
+            and signer_of(predicate) in {one.keyid for one in envelope.signatures}
         ):
-            handoff = isinstance(predicate, statements.Handoff)
-            self.handoffs += handoff
+            self.handoffs += isinstance(predicate, statements.Handoff)
             self._say(
                 "CF-VERIFY-042",
                 at,
-                f"a {'handoff' if handoff else 'receipt'} by a key that is not known here",
+                f"a {statements.word_for(statement.kind)} by a key that is not known here",
                 verdict="cannot-tell",
                 hint="get the fingerprint from its owner, then: counterfoil keys pin FINGERPRINT",
             )
@@ -299,8 +313,9 @@ class StatementCheck:
             self._say("CF-VERIFY-046", at, "the payload of a handoff is not in this log")
 
 
-def _kind(predicate: statements.Predicate) -> int:
-    return HANDOFF if isinstance(predicate, statements.Handoff) else STATEMENT
+def signer_of(predicate: statements.Handoff | statements.Receipt | statements.Weights) -> str:
+    """The fingerprint of the key that a statement names as its signer's."""
+    return predicate.key if isinstance(predicate, statements.Weights) else predicate.sender.key
 
 
 class _Ring:

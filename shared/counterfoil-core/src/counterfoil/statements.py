@@ -31,6 +31,7 @@ from counterfoil.predicates import (
     PlainDigest,
     Receipt,
     Strict,
+    Weights,
     in_order,
 )
 
@@ -39,6 +40,7 @@ __all__ = [
     "HANDOFF",
     "PARENTS_INLINE",
     "RECEIPT",
+    "WEIGHTS",
     "Authority",
     "Binding",
     "Handoff",
@@ -51,6 +53,7 @@ __all__ = [
     "Receipt",
     "Statement",
     "Strict",
+    "Weights",
     "build",
     "in_order",
     "parse",
@@ -59,6 +62,7 @@ __all__ = [
     "split_parents",
     "unknown_kind",
     "validated",
+    "word_for",
     "wrong_subject",
 ]
 
@@ -66,6 +70,7 @@ TYPE: Final = "https://in-toto.io/Statement/v1"
 HANDOFF: Final = "urn:counterfoil:handoff:v1"
 RECEIPT: Final = "urn:counterfoil:receipt:v1"
 BINDING: Final = "urn:counterfoil:binding:v1"
+WEIGHTS: Final = "urn:counterfoil:weights:v1"
 
 MAX_STATEMENT: Final = 8 * 1024
 MAX_DEPTH: Final = 16
@@ -76,6 +81,7 @@ _PREDICATES: Final[dict[str, tuple[type[Strict], type[Strict]]]] = {
     HANDOFF: (Handoff, PayloadSubject),
     RECEIPT: (Receipt, HandoffSubject),
     BINDING: (Binding, NamedSubject),
+    WEIGHTS: (Weights, NamedSubject),
 }
 
 
@@ -86,7 +92,7 @@ _VALIDATORS: Final[dict[str, tuple[Any, Any]]] = {
 """What ``model_validate`` calls, without its wrapper."""
 
 
-Predicate: TypeAlias = Handoff | Receipt | Binding
+Predicate: TypeAlias = Handoff | Receipt | Binding | Weights
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,6 +191,11 @@ def validated(value: dict[str, Any], predicate: type[P], subject: type[S]) -> tu
         ) from exc
 
 
+def word_for(kind: str) -> str:
+    """What a statement of this predicate type is called."""
+    return kind.removeprefix("urn:counterfoil:").partition(":")[0]
+
+
 def unknown_kind() -> StatementError:
     """The error for a predicate type that this version does not know."""
     return StatementError(
@@ -208,6 +219,8 @@ def _same_subject(statement: Statement) -> bool:
         return isinstance(predicate, Handoff) and subject.digest.counterfoil_v1 == predicate.content.payload
     if isinstance(predicate, Receipt):
         return subject.digest.sha256 == predicate.handoff
+    if isinstance(predicate, Weights):
+        return subject.digest.sha256 == predicate.root and subject.name == predicate.name
     return (
         isinstance(predicate, Binding)
         and subject.digest.sha256 == predicate.key

@@ -7,10 +7,11 @@ from collections.abc import Iterable
 from typing import Final
 
 from counterfoil.alike import ValueMould, value_mould
-from counterfoil.before import Before
+from counterfoil.before import Before, NotAlone
 from counterfoil.citations import MAX_LIST, Told, may_be_checkpoint, told_by
 from counterfoil.digest import INLINE, Reference
 from counterfoil.errors import CounterfoilError, StoreError
+from counterfoil.frames import MAGIC
 from counterfoil.log import BlobSeen, read_blob
 from counterfoil.moulds import Known
 from counterfoil.packed import ROW, Digests, Passed
@@ -27,6 +28,8 @@ HANDOFF: Final = 2
 
 _LACKING_MAX: Final = 256
 """Lacking parts remembered of one composite; one that lacks more is never taken for whole."""
+_HELD: Final = 4 << 20
+"""Bytes of parts of streams that are kept at hand."""
 _DIGEST: Final = re.compile("[0-9a-f]{64}")
 _LATELY: Final = 4096
 """References remembered as there: an end repeats what its start cites."""
@@ -59,6 +62,10 @@ class Stored:
         self.blobs = Digests()
         self.citable: dict[bytes, tuple[int, int, int, int]] = {}
         self.noted: dict[bytes, bytes] = {}
+        self.weights: dict[str, str] = {}
+        """Manifests of weights that passed by, and the root that each tells."""
+        self.lists_weights = True
+        """Whether the lists of their files have to be here."""
         self._store = store
         self._name = name
         self._before = before
@@ -71,6 +78,8 @@ class Stored:
         self._hollow: dict[tuple[bytes, bool], list[int]] = {}
         self._absent: dict[bytes, list[tuple[tuple[bytes, bool], Part]]] = {}
         self._unfilled: dict[tuple[bytes, bool], list[tuple[tuple[bytes, bool], Part]]] = {}
+        self._held: dict[bytes, bytes] = {}
+        self._held_bytes = 0
 
     def __len__(self) -> int:
         return len(self.blobs)
@@ -78,9 +87,11 @@ class Stored:
     def clear(self) -> None:
         """Forget everything."""
         self.blobs, self._statements, self._passed = Digests(), Digests(), Passed()
-        for held in (self.citable, self.noted, self._hollow, self._absent, self._unfilled):
+        for held in (self.citable, self.noted, self.weights, self._hollow, self._absent, self._unfilled):
             held.clear()
         self.lately.clear()
+        self._held.clear()
+        self._held_bytes = 0
 
     # -- blobs --------------------------------------------------------------------------------------------------------
 
@@ -98,6 +109,9 @@ class Stored:
         number = len(data) | (_TEXT if is_text(data) else 0)
         if LIST.match(data):
             self.citable[digest] = blob.place
+        elif data.startswith(MAGIC):
+            self.citable[digest] = blob.place
+            self._hold(digest, data)
         elif may_be_checkpoint(data):
             # To look for it later would take the way through all that stands before it.
             self.noted[digest] = data
@@ -253,12 +267,28 @@ class Stored:
         held = self.noted.get(bytes.fromhex(ref.sha256), b"")
         return held, told_by(held)
 
+    def _hold(self, digest: bytes, data: bytes) -> None:
+        """Keep what is asked for soon: the record that cites a part of a stream comes right behind it."""
+        if len(data) > _HELD // 4 or digest in self._held:
+            return
+        self._held[digest] = data
+        self._held_bytes += len(data)
+        while self._held_bytes > _HELD:
+            self._held_bytes -= len(self._held.pop(next(iter(self._held))))
+
     def read(self, ref: Reference) -> bytes:
-        """Bytes of a list stored before; empty when they are something else. Raises StoreError: the disk fails."""
+        """Bytes of a list, or of a part of a stream, stored before; empty when they are something else.
+
+        Raises StoreError where the disk fails, NotAlone where they stand before the part of the log that is at hand.
+        """
         digest = bytes.fromhex(ref.sha256)
         number, place = self.blobs.get(digest), self.citable.get(digest)
+        if number is None and self._before is not None:
+            raise NotAlone
         if number is None or number & _SIZE != ref.size or ref.size > MAX_LIST:
             return b""
+        if digest in self._held:
+            return self._held[digest]
         try:
             return b"" if place is None or self._store is None else read_blob(self._store, self._name, place)
         except StoreError:

@@ -149,7 +149,7 @@ class Told:
 def _told_by(statement: statements.Statement, envelope: Envelope) -> PeerHead | None:
     """The head that a statement tells of its signer's log, as a verifier counts it."""
     predicate = statement.predicate
-    if isinstance(predicate, statements.Binding):
+    if not isinstance(predicate, statements.Handoff | statements.Receipt):
         return None
     head = PeerHead.of(predicate, envelope)
     if head is None or not head.origin.startswith(f"{predicate.sender.key}/"):

@@ -202,10 +202,14 @@ def judge(
     policy: Policy, predicate: statements.Predicate, signers: list[str], identity: str
 ) -> Iterator[Said]:
     """The first rule of a policy that a verified statement breaks, if it breaks one."""
-    inside = isinstance(predicate, statements.Binding) or (
+    if isinstance(predicate, statements.Weights):
+        inside, key = True, predicate.key
+    elif isinstance(predicate, statements.Binding) or (
         isinstance(predicate, statements.Handoff) and predicate.proof == "recorded"
-    )
-    key = identity if isinstance(predicate, statements.Binding) or inside else predicate.sender.key
+    ):
+        inside, key = True, identity
+    else:
+        inside, key = False, predicate.sender.key
     worth = policy.judge(key, predicate.issued)
     if worth == "unknown" and key == identity:
         return  # the log itself is by a key that is not known here, which is told of the whole of it
@@ -215,7 +219,7 @@ def judge(
         said = _judged(policy.judge(actor, predicate.issued)) if policy.lists(actor) else None
     if said is not None:
         yield said
-    if said is not None or inside or isinstance(predicate, statements.Binding):
+    if said is not None or inside or not isinstance(predicate, statements.Handoff | statements.Receipt):
         return
     sender = predicate.sender
     if not policy.speaks(sender.actor, sender.key, signers, predicate.issued):

@@ -18,13 +18,17 @@ from counterfoil.bundles.store import BundleStore
 from counterfoil.bundles.verifying import verify_bundle
 from counterfoil.checks import LogCheck
 from counterfoil.dsse import Check
+from counterfoil.engines import Engine
+from counterfoil.engines.choosing import check_workers, choose, one_process
+from counterfoil.engines.pool import PoolEngine
 from counterfoil.errors import CounterfoilError, KeyringError, StoreError
 from counterfoil.evidence_checks import Outcome
 from counterfoil.findings import EXIT_CODES, Finding, Findings, Verdict, Verification
 from counterfoil.log import Entry, LogScan, Problem
-from counterfoil.parts import Proven, judge_part
+from counterfoil.parts import judge_part
+from counterfoil.proving import Proven
 from counterfoil.reader import read
-from counterfoil.sidebyside import SideBySide, enough
+from counterfoil.sidebyside import Elsewhere, SideBySide, enough
 from counterfoil.signatures import Signatures
 from counterfoil.stores import FolderStore
 from counterfoil.tlog.continuing import Continuation, continues, parse_checkpoint
@@ -47,6 +51,8 @@ def verify(
     checkpoints: Sequence[bytes | str] = (),
     full: bool = False,
     jobs: int | None = None,
+    engine: str | Engine | None = None,
+    scheduler: str | None = None,
     retain: timedelta | None = None,
 ) -> Verification:
     """Check every byte of evidence, or of a bundle; never raises for what it finds, StoreError when there is nothing.
@@ -58,13 +64,19 @@ def verify(
     checkpoint; ``full`` computes signatures again that were found valid before; ``jobs`` processes read segments
     side by side (default: as many as there are cores, where there is much to read); ``retain`` is how long the objects
     of evidence in a bucket must be locked from their upload on (default: the setting, else the locks must hold now).
+    ``engine`` (``pool``, ``dask``,
+    ``ray``, or one of one's own) reads them on other workers, those at ``scheduler`` if that is named: the outcome is
+    the same, and ``elsewhere`` of the result tells who did the work. EngineError when that cannot begin.
     """
     for note in checkpoints:
         parse_checkpoint(note)
     reader = read(evidence)
     ring = keyring if isinstance(keyring, keys.Keyring) else keys.Keyring.load(keyring)
-    with contextlib.nullcontext() if full else Signatures() as known:
+    with contextlib.ExitStack() as closing:
+        known = None if full else closing.enter_context(Signatures())
         judging = Judging(ring, check=None if known is None else known.check, jobs=jobs, retain=retain)
+        if engine is not None or scheduler is not None:
+            judging.engine = closing.enter_context(_begun(reader.store, engine or "pool", scheduler, jobs))
         if policy is not None:
             judging.believe(policy)
         if isinstance(reader.store, BundleStore):
@@ -72,6 +84,27 @@ def verify(
             verify_bundle(reader.store.root, judging.ring, out, shared=judging.begin(), kept=checkpoints)
             return out
         return settled(reader.store, judging, run, checkpoints).result
+
+
+@contextlib.contextmanager
+def _begun(
+    store: FolderStore, engine: str | Engine, scheduler: str | None, jobs: int | None
+) -> Iterator[Engine]:
+    """An engine whose workers see this evidence; one that was given stays open."""
+    if isinstance(store, BundleStore):
+        raise one_process(store)
+    if not isinstance(engine, str):
+        check_workers(engine, store)
+        yield engine
+        return
+    found = choose(engine, scheduler=scheduler, jobs=jobs)
+    now = True
+    try:
+        check_workers(found, store)
+        yield found
+        now = False
+    finally:
+        found.close(now=now)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +124,8 @@ class Judging:
     check: Check | None = None
     policy: Policy | None = None
     jobs: int | None = 1
+    engine: Engine | None = None
+    elsewhere: Elsewhere | None = None
     retain: timedelta | None = None
     doubts: list[Finding] = field(default_factory=list)
 
@@ -200,6 +235,7 @@ def examine(
             )
         )
     out.findings, out.notes = found.whole(), notes.whole()
+    out.elsewhere = judging.elsewhere
     return Examined(out, checks, {name: check.findings.whole() for name, check in checks.items()})
 
 
@@ -213,7 +249,7 @@ def _judged(
 ) -> Iterator[LogCheck]:
     """The checks of all logs, done; with several jobs their segments are read side by side."""
     jobs = enough(store) if judging.jobs is None else judging.jobs
-    if jobs < 2:
+    if judging.engine is None and jobs < 2:
         for name in names:
             check = LogCheck(store, name, judging.ring, heads, own=own, shared=shared)
             check.run()
@@ -221,19 +257,31 @@ def _judged(
         return
     proven = Proven(shared.check)
     shared.check = proven.check
-    with SideBySide(store, names, jobs=jobs, told=store.on_read) as ahead:
-        for name in names:
-            check = LogCheck(store, name, judging.ring, heads, own=own, shared=shared)
-            for step, part in ahead.parts(name):
-                if part is None or not judge_part(check, part, proven):
-                    for event in check.scan.read(step):
-                        check.take(event)
-                del part  # before the next one is unpacked
-                if check.scan.broken:
-                    ahead.skip(name)
-                    break
-            check.finish()
-            yield check
+    engine = judging.engine or PoolEngine(jobs=jobs)
+    done = judging.elsewhere = Elsewhere(engine.name)
+    now = True
+    try:
+        with SideBySide(store, names, engine=engine, told=store.on_read, done=done) as ahead:
+            for name in names:
+                check = LogCheck(store, name, judging.ring, heads, own=own, shared=shared)
+                check.note_check = proven.note
+                for step, part in ahead.parts(name):
+                    if part is not None and judge_part(check, part, proven):
+                        done.taken += 1
+                    else:
+                        done.here += 1
+                        for event in check.scan.read(step):
+                            check.take(event)
+                    del part  # before the next one is unpacked
+                    if check.scan.broken:
+                        ahead.skip(name)
+                        break
+                check.finish()
+                yield check
+        now = False
+    finally:
+        if judging.engine is None:
+            engine.close(now=now)
 
 
 def _in_scope(store: FolderStore, name: str, heads: dict[str, keys.Head], run: str) -> bool:

@@ -143,9 +143,9 @@ class Runs:
             run = context.get("run")
             return (run if isinstance(run, str) else None), entry.body["content"]
         statement = _statement(entry)
-        if statement is None or isinstance(statement.predicate, statements.Binding):
+        predicate = None if statement is None else statement.predicate
+        if not isinstance(predicate, statements.Handoff | statements.Receipt):
             return None, None
-        predicate = statement.predicate
         if predicate.run is None or not belongs(predicate, self._origins.get(entry.log, "")):
             return None, None
         if isinstance(predicate, statements.Receipt):

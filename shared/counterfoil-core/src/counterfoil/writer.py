@@ -22,7 +22,7 @@ from counterfoil.bells import Bell, Waiter
 from counterfoil.entries import MAX_ENTRY
 from counterfoil.errors import LogError
 from counterfoil.locking import unlock
-from counterfoil.packing import Item, entries_in, size_of
+from counterfoil.packing import Item, entries_in, first_of, size_of
 from counterfoil.sealing import Sealer
 from counterfoil.stated import Stated
 from counterfoil.stores import FolderStore
@@ -121,17 +121,16 @@ class Writer(Sealer):
         while not done.wait(LOOK if until is None else max(0.0, min(LOOK, until - time.monotonic()))):
             if not self._thread.is_alive() or (until is not None and time.monotonic() >= until):
                 return False
-        if done.ok and done.seal and self.store.remote is not None:
-            left = None if until is None else max(0.0, until - time.monotonic())
-            return self.store.remote.wait(self.log, done.upto, left)
-        return done.ok
+        if not done.ok or not done.seal or self.store.remote is None:
+            return done.ok
+        left = None if until is None else max(0.0, until - time.monotonic())
+        return self.store.remote.wait(self.log, done.upto, left)
 
     def close(self) -> None:
         """Write what is queued, a last checkpoint, and release the log; idempotent."""
         with self._gate:
-            self._asked = True
-            if not self._closed:
-                self._closed = True
+            self._asked, closed, self._closed = True, self._closed, True
+            if not closed:
                 self._queue.put((_CLOSE,))
         self._urgent.ring()
         self._thread.join()
@@ -197,12 +196,11 @@ class Writer(Sealer):
 
     def _work(self) -> None:
         uncovered_since: float | None = None
-        retry_at = 0.0
-        owed = closing = False
+        retry_at, owed, closing = 0.0, False, False
         while not closing:
             timeout = None
-            seal_at = self._seal_at()
-            if self._items or uncovered_since is not None or self._unkept is not None or seal_at < math.inf:
+            seal_at, waits = self._seal_at(), self._items or self._unkept is not None
+            if waits or uncovered_since is not None or seal_at < math.inf:
                 due_at = math.inf if uncovered_since is None else uncovered_since + DELAY
                 due_at = min(retry_at if self._items else due_at, seal_at)
                 if self._unkept is not None:
@@ -284,13 +282,7 @@ class Writer(Sealer):
     def _next_part(self) -> list[Item]:
         room = self.store.room() if self._items else None
         limit = self._part if room is None else min(self._part, max(room - 4 * PART_MIN, PART_MIN))
-        if size_of(self._items) > limit:
-            size = 0
-            for number, item in enumerate(self._items):
-                size += len(item[-1])
-                if size > limit and number:
-                    return self._items[:number]
-        return self._items[:]
+        return first_of(self._items, limit)
 
     def _tell_losses(self) -> None:
         """What was not taken, and a head that could not be remembered, become losses in the log itself."""

@@ -14,7 +14,7 @@ import pytest
 CORE = Path(__file__).resolve().parents[2]
 READING = ["verify", "log", "graph", "handoffs"]
 COMMANDS = ["run", *READING, "show", "digest", "doctor", "environment", "init", "keys", "demo"]
-COMMANDS += ["bundle", "diff", "export", "policy", "scrub"]
+COMMANDS += ["bundle", "diff", "export", "policy", "scrub", "weights"]
 
 
 def refused(done: Any, code: str) -> None:
@@ -31,7 +31,7 @@ def test_places_that_are_no_evidence(cli: Any, command: str) -> None:
     refused(cli(command, "nowhere"), "CF-STORE-002 ")
     refused(cli(command, "file"), "CF-STORE-003 ")
     refused(cli(command, ""), "CF-CONFIG-0")
-    refused(cli(command, "s3://bucket/prefix"), "CF-CONFIG-010 ")
+    refused(cli(command, "gs://bucket/prefix"), "CF-CONFIG-010 ")
     refused(cli(command), "CF-STORE-002 ")
     refused(cli(command, "x" * 5000), "CF-STORE-001 ")
     done = cli(command, "empty")

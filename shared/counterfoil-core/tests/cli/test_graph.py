@@ -278,14 +278,14 @@ def test_progress_is_shown_while_the_evidence_is_read(
     monkeypatch.setattr(progress, "PATIENCE", 0.0)
     monkeypatch.setenv("TERM", "xterm")
     shown: list[tuple[int, int]] = []
-    done = progress.Bar.done
+    done = progress.Reading.done
 
-    def watched(store: progress.Bar) -> None:
+    def watched(store: progress.Reading) -> None:
         shown.append((store._read, store._total))
         assert not capsys.readouterr().out  # nothing is printed into the bar
         done(store)
 
-    monkeypatch.setattr(progress.Bar, "done", watched)
+    monkeypatch.setattr(progress.Reading, "done", watched)
     with home(desk.home):
         assert main(["graph", str(desk.evidence), *more]) == 0
     assert "reading" in stream.getvalue()

@@ -15,6 +15,7 @@ import pytest
 
 from counterfoil.cli import launch, preflight, summary
 from counterfoil.errors import StoreError
+from counterfoil.stores import open_store
 
 CORE = Path(__file__).resolve().parents[2]
 ANSWER = "forty-one is the answer to that\n"
@@ -126,7 +127,7 @@ def test_nothing_recorded_says_why(recording: Any) -> None:
         (["--evidnce", "x", "true"], 2, "CF-CLI-001"),
         (["--mode", "loud", "true"], 2, "CF-CONFIG-001"),
         (["--durability", "later", "true"], 2, "CF-CONFIG-001"),
-        (["-e", "s3://bucket/prefix", "true"], 2, "CF-CONFIG-010"),
+        (["-e", "gs://bucket/prefix", "true"], 2, "CF-CONFIG-010"),
         (["-e", "", "true"], 2, "CF-CONFIG-0"),
     ],
 )
@@ -333,9 +334,9 @@ def test_the_summary_tells_when_other_logs_make_the_whole_broken(
     assert done.stderr == f"{SUMMARY.rstrip()}; the evidence as a whole: broken, see counterfoil verify\n"
     logs = [path.name for path in evidence.iterdir() if path.is_dir()]
     with home(recording.home):
-        assert summary._verdicts(str(evidence), logs) == ("intact", "broken")
+        assert summary._verdicts(open_store(str(evidence)), logs) == ("intact", "broken")
         monkeypatch.setattr(summary, "_WHOLE", 1)
-        assert summary._verdicts(str(evidence), logs) == ("intact", "intact")
+        assert summary._verdicts(open_store(str(evidence)), logs) == ("intact", "intact")
 
 
 def test_a_mode_that_is_refused_is_the_reason(recording: Any) -> None:

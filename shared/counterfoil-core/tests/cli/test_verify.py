@@ -160,7 +160,7 @@ def test_progress_goes_on_while_other_processes_read(
     monkeypatch.setenv("TERM", "xterm")
     told: list[tuple[int, int]] = []
     store = FolderStore(desk.evidence)
-    bar = progress.Bar(store)
+    bar = progress.Reading(store)
     store.on_read = lambda size: (told.append((size, bar._read)), bar.count(size))
     with home(desk.home):
         assert verification.verify(store, jobs=2).verdict == "intact"

@@ -102,6 +102,8 @@ def facts_of(entry: Entry, origin: str) -> Facts:
         found.cites = ((found.about, SAID if predicate.status == "accepted" else FOREIGN),)
     elif isinstance(predicate, statements.Binding):
         found.kind, found.key = "binding", predicate.key
+    else:
+        found.kind = "weights"
     return found
 
 

@@ -16,6 +16,7 @@ from counterfoil.findings import Finding, Verdict
 from counterfoil.shapes import Part
 from counterfoil.statement_checks import UNKNOWN, StatementCheck
 from counterfoil.stored import HANDOFF, RECORD, STATEMENT, Stored
+from counterfoil.stream_checks import CODE, StreamCheck, states
 from counterfoil.trust_checks import Shared
 
 __all__ = ["Judge"]
@@ -25,7 +26,7 @@ _NEWER: Final = "read this bundle with a newer Counterfoil"
 _CUT: Final = "a process was killed, or the run was going on when the bundle was cut"
 
 
-_KINDS: Final = {"handoff": HANDOFF, "receipt": STATEMENT, "binding": STATEMENT}
+_KINDS: Final = {"handoff": HANDOFF, "receipt": STATEMENT, "binding": STATEMENT, "weights": STATEMENT}
 
 
 class Judge:
@@ -43,6 +44,7 @@ class Judge:
         self._head = head
         self._findings: list[Finding] = []
         self._held = Held(opened, origin)
+        self._streams = StreamCheck(self._held, whole=False)
         self._listed, self._stood = Looked(), Looked()
         self._checkpoints: dict[int, str] = {}
         self._statements = StatementCheck(self._held, ring, self._checkpoints, self._say, shared)
@@ -119,6 +121,8 @@ class Judge:
             if type(digest) is not str or not self._held.knows(digest, least=STATEMENT):
                 self._say("CF-VERIFY-011", at, f"{entry.op}: the handoff it received is not in this log")
         self._held.add(sha256_hex(entry.body_bytes))
+        if states(content, context) and (fault := self._streams.fault(content, context)):
+            self._say(CODE, at, f"{entry.op}: {fault}")
         if self._run is not None and facts.run == self._run and facts.call is not None:
             self._tie(content, facts, at)
         if entry.op == "session":
@@ -215,6 +219,7 @@ class Held(Stored):
 
     def __init__(self, opened: Opened, origin: str) -> None:
         super().__init__(None, "")
+        self.lists_weights = False
         self._opened = opened
         self._origin = origin
         self._graph: BlobGraph = opened.graph

@@ -31,6 +31,7 @@ from counterfoil.cli import (
     scrub,
     show,
     verify,
+    weights,
 )
 from counterfoil.cli import run as run_command
 from counterfoil.cli.options import Debug
@@ -115,6 +116,11 @@ def _build() -> typer.Typer:
     trust.command("allow")(policy.allow)
     trust.command("deny")(policy.deny)
     app.add_typer(trust, name="policy")
+    models = typer.Typer(invoke_without_command=True, callback=weights.weights, **options)
+    models.command("add")(weights.add)
+    models.command("verify")(weights.verify)
+    models.command("list")(weights.list_)
+    app.add_typer(models, name="weights")
     app.command("demo")(demo.demo)
     return app
 

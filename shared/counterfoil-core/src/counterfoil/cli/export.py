@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -13,6 +14,7 @@ from counterfoil.cli import output
 from counterfoil.cli.options import Debug, E, Evidence, Json, evidence_path, option
 from counterfoil.cli.progress import watched
 from counterfoil.cli.source import open_source
+from counterfoil.columns import Columns, export_columns
 from counterfoil.errors import ConfigError, LogError
 from counterfoil.findings import EXIT_CODES, Verification
 from counterfoil.stores import FolderStore
@@ -26,9 +28,11 @@ _TOLD = 8
 def export(
     e: E = None,
     tlog: Annotated[
-        Path,
-        option("--tlog", metavar="FOLDER", help="Write C2SP tlog-tiles there."),
-    ] = ...,  # type: ignore[assignment]  # typer's mark for an option that must be given
+        Path | None, option("--tlog", metavar="FOLDER", help="Write C2SP tlog-tiles there.")
+    ] = None,
+    parquet: Annotated[
+        Path | None, option("--parquet", metavar="FOLDER", help="Write Apache Parquet there.")
+    ] = None,
     log: Annotated[
         str | None, option("--log", metavar="LOG", help="Only this log: its name or its start.")
     ] = None,
@@ -39,19 +43,29 @@ def export(
     evidence: Evidence = None,
     debug: Debug = False,
 ) -> int:
-    """Write the logs as other transparency tools read them.
+    """Write the logs as other tools read them.
 
     \b
     Examples:
       counterfoil export --tlog public/
       counterfoil export evidence/ --tlog public/ --log 0619169410d38f62
       counterfoil export evidence/ --tlog public/ --json
+      counterfoil export evidence/ --parquet columns/
 
-    Each log goes to FOLDER/<log>: checkpoint, tile/<level>/..., tile/entries/... (C2SP tlog-tiles): all entries up to
-    the last checkpoint, none of the stored prompts and answers. The evidence is verified before: broken evidence is
-    refused. Exporting again into the same folder adds what came since.
+    --tlog: each log goes to FOLDER/<log>: checkpoint, tile/<level>/..., tile/entries/... (C2SP tlog-tiles): all entries
+    up to the last checkpoint. Exporting again into the same folder adds what came since.
+    --parquet: entries/<log>.parquet, blobs/<log>.parquet and checkpoints/<log>.parquet below FOLDER, for DuckDB, Spark
+    and the like, which can hash every entry again. Exporting again writes these files anew.
+    Neither holds the stored prompts and answers. The evidence is verified before: broken evidence is refused.
     Exit codes: 0 exported, 3 broken, 4 exported but incomplete, 5 exported but the key is not pinned here, 2 usage.
     """
+    if (tlog is None) == (parquet is None):
+        raise ConfigError(
+            "say how to export" if tlog is None else "one export at a time",
+            code="CF-CLI-001",
+            where="export",
+            hint="counterfoil export --tlog FOLDER, or --parquet FOLDER",
+        )
     source = open_source(evidence_path(e, evidence))
     exporting.check_source(source.store)
     names = source.logs() if log is None else [_choose(source.logs(), log)]
@@ -68,7 +82,10 @@ def export(
                 )
             )
             return 3
-        done = [exporting.export_log(store, name, tlog) for name in names]
+        if parquet is not None:
+            columns = [export_columns(store, name, parquet) for name in names]
+            return _told_columns(columns, verdict, json=json)
+        done = [exporting.export_log(store, name, tlog or "") for name in names]
     if json:
         members = ("log", "origin", "size", "root", "vkey", "folder", "written", "kept")
         logs = [{key: getattr(one, key) for key in members} for one in done]
@@ -80,6 +97,19 @@ def export(
             f"exported {output.clean(one.folder)}: {entries}, {one.written} new files, {one.kept} kept"
         )
         output.out(f"vkey {one.vkey}")
+    if verdict != "intact":
+        output.note(f"{verdict}: counterfoil verify says why")
+    return EXIT_CODES[verdict]
+
+
+def _told_columns(done: list[Columns], verdict: str, *, json: bool) -> int:
+    if json:
+        logs = [asdict(one) for one in done]
+        output.out(output.json_text({"verdict": verdict, "logs": logs}, indent=2))
+        return EXIT_CODES[verdict]
+    for one in done:
+        entries = "1 entry" if one.entries == 1 else f"{one.entries} entries"
+        output.out(f"exported {one.log} to {output.clean(one.folder)}: {entries}, {one.blobs} blobs")
     if verdict != "intact":
         output.note(f"{verdict}: counterfoil verify says why")
     return EXIT_CODES[verdict]

@@ -187,7 +187,7 @@ class _Held:
         found: dict[str | None, list[Signed]] = {}
         for _, one in self.signed:
             predicate = one[1].predicate
-            if not isinstance(predicate, statements.Binding):
+            if isinstance(predicate, statements.Handoff | statements.Receipt):
                 about = one[1].digest if isinstance(predicate, statements.Handoff) else predicate.handoff
                 found.setdefault(runs.get(about), []).append(one)
         return found

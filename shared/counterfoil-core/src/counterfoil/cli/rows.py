@@ -13,7 +13,12 @@ from counterfoil.log import Entry
 
 __all__ = ["STATEMENTS", "clock", "identity", "moment", "row", "statement_of"]
 
-_KINDS = {statements.HANDOFF: "handoff", statements.RECEIPT: "receipt", statements.BINDING: "binding"}
+_KINDS = {
+    statements.HANDOFF: "handoff",
+    statements.RECEIPT: "receipt",
+    statements.BINDING: "binding",
+    statements.WEIGHTS: "weights",
+}
 STATEMENTS = frozenset(_KINDS.values())
 """Operations, as told here, of the statements that this version knows."""
 
@@ -56,7 +61,7 @@ def row(entry: Entry) -> dict[str, Any]:
         found["at"] = predicate.issued * 1000
         if isinstance(predicate, statements.Binding):
             found["actor"] = predicate.actor
-        else:
+        elif not isinstance(predicate, statements.Weights):
             found["actor"], found["run"] = predicate.sender.actor, predicate.run
         if isinstance(predicate, statements.Handoff):
             found["call"] = predicate.call

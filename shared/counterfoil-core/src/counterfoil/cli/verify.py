@@ -92,6 +92,22 @@ def verify(
             help="How long objects in a bucket must be locked from their upload on: 365d (default: locked now).",
         ),
     ] = None,
+    engine: Annotated[
+        str | None,
+        option(
+            "--engine",
+            metavar="ENGINE",
+            help="Who reads: `pool` (processes of this machine), `dask` or `ray`.",
+        ),
+    ] = None,
+    scheduler: Annotated[
+        str | None,
+        option(
+            "--scheduler",
+            metavar="ADDRESS",
+            help="The cluster of that engine, such as tcp://host:8786 (default: one on this machine).",
+        ),
+    ] = None,
     json: Json = False,
     evidence: Evidence = None,
     debug: Debug = False,
@@ -107,6 +123,7 @@ def verify(
       counterfoil verify theirs/ --checkpoint kept/checkpoint
       counterfoil verify run.bundle
       counterfoil verify --policy policy.json
+      counterfoil verify s3://bucket/evidence --engine dask --scheduler tls://host:8786
       counterfoil verify s3://bucket/prefix --retain 365d
 
     The verdict is intact, broken, incomplete or cannot-tell, and begins the last line. Every reason for it is
@@ -127,7 +144,10 @@ def verify(
             full=full or not found.cache,
             jobs=jobs,
             retain=None if retain is None else duration(retain, name="--retain"),
+            engine=engine,
+            scheduler=scheduler,
         )
+    _tell_lost(result)
     if json:
         told = {
             "verdict": result.verdict,
@@ -137,6 +157,8 @@ def verify(
         }
         if kept:
             told["continues"] = [one.to_dict() for one in result.continues]
+        if engine and result.elsewhere is not None:
+            told["engine"] = result.elsewhere.to_dict()
         output.out(output.json_text(told, indent=2))
         return EXIT_CODES[result.verdict]
     print_findings(result)
@@ -166,6 +188,16 @@ def _kept(path: Path) -> bytes:
         where = f"{path} {exc.where or ''}".rstrip()
         raise NoteError(exc.message, code=exc.code, where=where, hint=exc.hint) from exc
     return data
+
+
+def _tell_lost(result: Verification) -> None:
+    """Say on stderr which segments workers did not check: what they cost is time."""
+    done = result.elsewhere
+    if done is not None and done.failed:
+        count = sum(done.failed.values())
+        why = ", ".join(f"{times} {reason}" for reason, times in sorted(done.failed.items()))
+        what = "segment was" if count == 1 else "segments were"
+        output.note(f"{count} {what} read here, the engine {done.engine} gave no answer: {why}")
 
 
 def print_findings(result: Verification) -> None:

@@ -17,13 +17,14 @@ body { margin: 0 auto; max-width: 76rem; padding: 1.5rem; background: var(--pape
   font: 1rem/1.5 system-ui, sans-serif; }
 h1 { font-size: 1.6rem; margin: 0 0 .5rem; } h2 { font-size: 1.3rem; margin: 2.2rem 0 .6rem; }
 h3 { font-size: 1.1rem; margin: 1.6rem 0 .5rem; } h4 { font-size: 1rem; margin: 1.2rem 0 .3rem; }
-h1, h2, h3, h4, td, th, dd, p, li { overflow-wrap: anywhere; }
+h1, h2, h3, h4, dd, p, li { overflow-wrap: anywhere; } td, th { overflow-wrap: break-word; max-width: 40rem; }
 a { color: var(--link); } a:focus-visible, .wide:focus-visible, pre:focus-visible { outline: 3px solid var(--link); }
 :target { background: var(--soft); outline: 2px solid var(--link); }
-code, pre { font: .875rem/1.45 ui-monospace, monospace; } .d { overflow-wrap: anywhere; font-size: .75rem; }
+code, pre { font: .875rem/1.45 ui-monospace, monospace; } .d { overflow-wrap: anywhere; font-size: .75rem; } td .d { display: block; min-width: 17rem; }
 pre { margin: .2rem 0 .6rem; padding: .5rem .7rem; background: var(--soft); border-left: 3px solid var(--line);
   white-space: pre-wrap; overflow-wrap: anywhere; max-height: 22rem; overflow: auto; }
-.verdict { border: 3px solid; padding: .7rem 1rem; margin: 1rem 0; } .verdict strong { font-size: 1.3rem; }
+.verdict { border: 3px solid; padding: .7rem 1rem; margin: 1rem 0; } .verdict h2 { margin: 0; } .verdict p { margin: .5rem 0; }
+
 .intact { border-color: var(--good); } .broken { border-style: double; border-width: 6px; border-color: var(--bad); }
 .incomplete, .cannot-tell { border-style: dashed; border-color: var(--open); }
 .wide { overflow-x: auto; } table { border-collapse: collapse; margin: .5rem 0 1rem; min-width: 40%; }
@@ -40,6 +41,7 @@ dl { margin: .3rem 0; } dl div { display: flex; gap: .8rem; } dt { flex: 0 0 8re
   :root { color-scheme: light; --ink: #000000; --paper: #ffffff; --soft: #ffffff; --line: #666666; --link: #000000;
     --good: #000000; --bad: #000000; --open: #000000; }
   nav { display: none; } pre { max-height: none; overflow: visible; } .wide { overflow: visible; }
+  td, th { overflow-wrap: anywhere; }
   thead { display: table-header-group; } tr, h4, .verdict { break-inside: avoid; }
   h1, h2, h3, h4, caption { break-after: avoid; } .lanes td.lane { print-color-adjust: exact; } }
 """

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 from counterfoil.errors import ConfigError, StoreError
 from counterfoil.stores.folder import FolderStore
 
-__all__ = ["FolderStore", "check_exists", "open_store"]
+__all__ = ["FolderStore", "check_exists", "open_elsewhere", "open_store"]
 
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]+://")
 
@@ -39,6 +40,18 @@ def open_store(evidence: str | Path | FolderStore) -> FolderStore:
     if not text:
         raise ConfigError("the evidence path is empty", code="CF-CONFIG-011", hint="name a folder")
     return FolderStore(Path(text).absolute())
+
+
+def open_elsewhere(told: dict[str, Any], log: str, number: int) -> FolderStore:
+    """A store with the segment that a place told of (``Place.elsewhere``), in the process that reads it.
+
+    Raises ConfigError as ``open_store`` does; KeyError or TypeError for what no place tells.
+    """
+    if "s3" in told:
+        from counterfoil.stores.s3.reading import one_object
+
+        return one_object(told, log, number)
+    return FolderStore(Path(told["folder"]))
 
 
 def check_exists(store: FolderStore) -> None:

@@ -20,7 +20,7 @@ from urllib.parse import quote
 from counterfoil._folders import make_folders, sync_folder
 from counterfoil.errors import StoreError
 from counterfoil.stores.failed import gone, store_error
-from counterfoil.stores.place import Elsewhere, Place
+from counterfoil.stores.place import Place
 from counterfoil.stores.remote import Remote
 from counterfoil.stores.watched import counted
 
@@ -148,9 +148,9 @@ class FolderStore(Place):
         """Whether a path (without links) is the folder, or inside it."""
         return path.is_relative_to(os.path.realpath(self.root))
 
-    def elsewhere(self, log: str, number: int) -> str | Elsewhere | None:
+    def elsewhere(self, log: str, number: int) -> dict[str, str | int | None] | None:
         """The folder's path; None for what a subclass put in the place of files."""
-        return str(self.root) if type(self) is FolderStore else None
+        return {"folder": str(self.root)} if type(self) is FolderStore else None
 
     # -- writing ------------------------------------------------------------------------------------------------------
 

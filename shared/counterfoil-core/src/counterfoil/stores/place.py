@@ -5,22 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
 
 from counterfoil.findings import Finding
 
-if TYPE_CHECKING:
-    from counterfoil.stores.folder import FolderStore
-
-__all__ = ["Elsewhere", "Place"]
-
-
-class Elsewhere(Protocol):
-    """A segment as another process gets at it: a plain, small object that can be pickled and holds no secret."""
-
-    def open(self) -> FolderStore:
-        """A store that has this segment, in the process that reads it."""
-        ...
+__all__ = ["Place"]
 
 
 class Place:
@@ -41,8 +29,11 @@ class Place:
         """Whether a path (without links) is inside this place, where every byte is evidence."""
         return False
 
-    def elsewhere(self, log: str, number: int) -> str | Elsewhere | None:
-        """How another process gets at a segment: the path of the evidence, or what opens it; None when it cannot."""
+    def elsewhere(self, log: str, number: int) -> dict[str, str | int | None] | None:
+        """How another process, here or on another machine, gets at a segment: plain data without a secret.
+
+        ``counterfoil.stores.open_elsewhere`` opens it there. None when only this object can read it.
+        """
         return None
 
     def refresh(self) -> None:

@@ -26,7 +26,7 @@ from counterfoil.stores import FolderStore
 from counterfoil.tlog.entrytexts import entry_texts
 from counterfoil.tlog.tiles import TileWriter
 
-__all__ = ["CHECKPOINT", "Exported", "check_source", "export_log"]
+__all__ = ["CHECKPOINT", "Exported", "check_place", "check_source", "export_log"]
 
 CHECKPOINT: Final = "checkpoint"
 
@@ -66,7 +66,7 @@ def export_log(store: FolderStore, name: str, to: str | os.PathLike[str]) -> Exp
     """
     folder = Path(os.path.abspath(to)) / name
     check_source(store)
-    _check_place(store, Path(os.path.realpath(to)))
+    check_place(store, Path(os.path.realpath(to)))
     _refuse_links(folder, folder)
     signed = _signed(store, name)
     earlier = _earlier(folder / CHECKPOINT, signed)
@@ -146,7 +146,8 @@ def check_source(store: FolderStore) -> None:
         )
 
 
-def _check_place(store: FolderStore, to: Path) -> None:
+def check_place(store: FolderStore, to: Path) -> None:
+    """Refuse a folder (without links) inside the evidence; raises StoreError (CF-EXPORT-004)."""
     if store.holds(to):
         raise StoreError(
             "the folder for the export is inside the evidence",

@@ -41,7 +41,6 @@ class Beside(S3Store):
         return self._listing
 
     def _list(self) -> None:
-        self._at = time.monotonic()
         try:
             root = self.bucket.address.root
             self._listing = Listing.of(self.bucket.versions(root), root)
@@ -51,6 +50,8 @@ class Beside(S3Store):
             if self._listing is None and not self._patient:
                 raise
             self._listing = self._listing or Listing()
+        finally:
+            self._at = time.monotonic()
         self._order = None
 
     def refresh(self) -> None:

@@ -94,16 +94,16 @@ def _meaning(exc: BaseException, status: int | None, code: str) -> tuple[str, st
             "there is no such bucket",
             "make it by `counterfoil init s3://...`, or check the endpoint",
         )
+    if code in ("ObjectLockConfigurationNotFoundError", "InvalidBucketState") or (
+        code == "InvalidRequest" and "Object Lock" in str(exc)
+    ):
+        return "CF-S3-010", "the bucket has no Object Lock", "make it by `counterfoil init s3://...`"
     if code in ("NoSuchKey", "NoSuchVersion") or status == 404:
         return (
             "CF-S3-012",
             "the object is not there",
             "list the versions of its key: a delete marker may hide it",
         )
-    if code in ("ObjectLockConfigurationNotFoundError", "InvalidBucketState") or (
-        code == "InvalidRequest" and "Object Lock" in str(exc)
-    ):
-        return "CF-S3-010", "the bucket has no Object Lock", "make it by `counterfoil init s3://...`"
     if status == 403:
         return (
             "CF-S3-004",

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from datetime import timedelta
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from counterfoil.errors import StoreError
 from counterfoil.findings import Finding
@@ -26,7 +27,7 @@ from counterfoil.stores.s3.spooled import waiting
 from counterfoil.stores.s3.told import Version
 from counterfoil.stores.watched import counted
 
-__all__ = ["S3Store", "open_bucket"]
+__all__ = ["S3Store", "one_object", "open_bucket"]
 
 
 class S3Store(FolderStore):
@@ -146,13 +147,20 @@ class S3Store(FolderStore):
         at = bisect_right(self._order, (log, number), key=lambda one: (one[0], one[1]))
         return [version for _, _, version in self._order[at : at + 8]]
 
-    def elsewhere(self, log: str, number: int) -> OneObject | None:
-        """The address of a segment, its version fixed."""
+    def elsewhere(self, log: str, number: int) -> dict[str, str | int | None] | None:
+        """The address of a segment, its version fixed; credentials are found where it is read, by the usual chain."""
         try:
             version = self.version(log, number)
         except StoreError:
             return None
-        return OneObject(self.bucket.address, self.bucket.options, log, number, version)
+        options = self.bucket.options
+        return {
+            "s3": self.place,
+            "endpoint": options.endpoint,
+            "region": options.region,
+            "version": version.version,
+            "size": version.size,
+        }
 
     # -- judging ------------------------------------------------------------------------------------------------------
 
@@ -168,20 +176,22 @@ class S3Store(FolderStore):
         return None if folder is None else str(folder)
 
 
-@dataclass(frozen=True, slots=True)
-class OneObject:
-    """One segment's object, for the process that checks it; credentials are found there, by the usual chain."""
+def one_object(told: dict[str, Any], log: str, number: int) -> S3Store:
+    """A store that holds one segment alone, by what ``S3Store.elsewhere`` told of it, and fetches it as a whole.
 
-    address: Address
-    options: Options
-    log: str
-    number: int
-    version: Version
+    Raises:
+        ConfigError: CF-CONFIG-013 to 015: the address or a setting is none, or a package is missing here.
+    """
+    bucket = _bucket(told["s3"], told["endpoint"], told["region"])
+    key = bucket.address.key(f"{log}/{number:08d}.seg")
+    version = Version(key, told["version"], told["size"], datetime.min.replace(tzinfo=UTC), "", True, False)
+    return S3Store(bucket, listing=Listing(segments={log: {number: version}}), whole=True)
 
-    def open(self) -> S3Store:
-        """A store that holds this segment alone and fetches it as a whole."""
-        listing = Listing(segments={self.log: {self.number: self.version}})
-        return S3Store(Bucket(self.address, self.options), listing=listing, whole=True)
+
+@lru_cache(maxsize=8)
+def _bucket(uri: str, endpoint: str | None, region: str | None) -> Bucket:
+    """One client for all segments that this process is given: to begin one takes long, and asks for credentials."""
+    return Bucket(Address.parse(uri), replace(Options.load(), endpoint=endpoint, region=region))
 
 
 def open_bucket(uri: str) -> S3Store:

@@ -19,7 +19,7 @@ from counterfoil.stores.s3.spool import SpoolStore
 
 __all__ = ["ALONE", "Sender", "taken_error"]
 
-BUDGET: Final = 5.0
+BUDGET: Final = 1.0
 """Seconds for which one request is tried again before its error is told."""
 
 

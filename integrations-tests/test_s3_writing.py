@@ -19,15 +19,15 @@ UNCLEAN = {"CF-VERIFY-020", "CF-VERIFY-024", "CF-VERIFY-025", "CF-VERIFY-026", "
 
 
 @pytest.fixture
-def place(seaweed: Any, tmp_path: Path) -> Iterator[Place]:
-    found = Place(seaweed, tmp_path)
+def place(s3_bed: Any, tmp_path: Path) -> Iterator[Place]:
+    found = Place(s3_bed.server, tmp_path)
     yield found
     found.close()
 
 
 @pytest.fixture
-def faulty(seaweed: Any, place: Place) -> Iterator[Faulty]:
-    found = Faulty(seaweed.port)
+def faulty(s3_bed: Any, place: Place) -> Iterator[Faulty]:
+    found = Faulty(s3_bed.server.port)
     place.endpoint = found.endpoint
     yield found
     found.close()
@@ -95,16 +95,16 @@ def test_killed_writers_lose_nothing_they_acknowledged(place: Place) -> None:
 
 
 @pytest.mark.slow
-def test_a_server_killed_ten_times_loses_nothing(place: Place, seaweed: Any) -> None:
+def test_a_server_killed_ten_times_loses_nothing(place: Place, s3_bed: Any) -> None:
     dice = random.Random(12)
     writer = place.writer("steady", COUNTERFOIL_S3_UPLOAD_AFTER="0.05")
     for _ in range(10):
         for _ in range(dice.randrange(2, 12)):
             assert writer.record(5) == "flushed"
             time.sleep(dice.random() * 0.05)
-        seaweed.stop(kill=True)
+        s3_bed.server.stop(kill=True)
         assert writer.record(5) == "flushed"  # goes on into the spool
-        seaweed.start()
+        s3_bed.server.start()
     assert writer.record(5) == "flushed"
     assert writer.close() == 0
     assert place.command("push").returncode == 0
@@ -159,7 +159,7 @@ def test_a_network_that_fails(place: Place, faulty: Faulty, mode: str, code: str
 def test_a_process_that_ends_while_the_network_is_gone(place: Place, faulty: Faulty) -> None:
     """It ends in time and as it would have, says what stays, and the next one sends it."""
     faulty.mode = "refuse"
-    writer = place.writer("offline", COUNTERFOIL_S3_CLOSE_WAIT="0.5")
+    writer = place.writer("offline", COUNTERFOIL_S3_CLOSE_WAIT="4")
     assert writer.record(5) == "flushed"
     writer.say("exit 7")
     assert writer.child.wait(60) == 7
@@ -237,7 +237,7 @@ def test_somebody_takes_the_next_key(place: Place) -> None:
     wait(lambda: place.waiting() == 0 and place.objects())
     log, before = writer.log, writer.acknowledged
     number = len(place.objects())
-    place.client.put_object(Bucket=place.bucket, Key=f"some/where/{log}/{number:08d}.seg", Body=b"mine")
+    place.client.put_object(Bucket=place.bucket, Key=f"{place.prefix}/{log}/{number:08d}.seg", Body=b"mine")
     assert writer.record(2) == "flushed"
 
     def moved() -> bool:
@@ -256,7 +256,7 @@ def test_somebody_takes_the_next_key(place: Place) -> None:
     assert result["verdict"] != "intact"
     assert "CF-VERIFY-021" in codes(result)
     assert before <= place.names()
-    body = place.client.get_object(Bucket=place.bucket, Key=f"some/where/{log}/{number:08d}.seg")["Body"]
+    body = place.client.get_object(Bucket=place.bucket, Key=f"{place.prefix}/{log}/{number:08d}.seg")["Body"]
     assert body.read() == b"mine"
 
 
