@@ -21,6 +21,7 @@ __all__ = ["Case", "LogFacts", "Part", "RunFacts", "Step", "environment", "gathe
 
 RUNS: Final = 20
 """Runs that a page shows step by step: the last ones."""
+_TOLD: Final = (statements.Handoff, statements.Receipt)
 
 
 @dataclass(slots=True)
@@ -98,7 +99,7 @@ def gather(reader: Reader, *, run: str | None = None) -> Case:
                 _take_record(entry, found, calls, steps)
             continue
         statement = _statement(entry)
-        if statement is not None and not isinstance(statement.predicate, statements.Binding):
+        if statement is not None and isinstance(statement.predicate, _TOLD):
             signed.append((found, entry, statement))
     return Case(
         list(logs.values()), runs, list(_parts(reader, run, shown, list(calls.values()), steps, signed))
@@ -187,7 +188,7 @@ def _parts(
 def _signed_step(one: tuple[Entry, statements.Statement]) -> Step:
     entry, statement = one
     predicate = statement.predicate
-    actor = "" if isinstance(predicate, statements.Binding) else predicate.sender.actor
+    actor = predicate.sender.actor if isinstance(predicate, _TOLD) else ""
     return Step(entry.log, entry.index, predicate.issued * 1000, actor, statement=statement)
 
 

@@ -20,17 +20,19 @@ h3 { font-size: 1.1rem; margin: 1.6rem 0 .5rem; } h4 { font-size: 1rem; margin: 
 h1, h2, h3, h4, dd, p, li { overflow-wrap: anywhere; } td, th { overflow-wrap: break-word; max-width: 40rem; }
 a { color: var(--link); } a:focus-visible, .wide:focus-visible, pre:focus-visible { outline: 3px solid var(--link); }
 :target { background: var(--soft); outline: 2px solid var(--link); }
-code, pre { font: .875rem/1.45 ui-monospace, monospace; } .d { overflow-wrap: anywhere; font-size: .75rem; } td .d { display: block; min-width: 17rem; }
+code, pre { font: .875rem/1.45 ui-monospace, monospace; } .d { overflow-wrap: anywhere; font-size: .75rem; }
+td .d { display: block; min-width: 17rem; }
 pre { margin: .2rem 0 .6rem; padding: .5rem .7rem; background: var(--soft); border-left: 3px solid var(--line);
   white-space: pre-wrap; overflow-wrap: anywhere; max-height: 22rem; overflow: auto; }
-.verdict { border: 3px solid; padding: .7rem 1rem; margin: 1rem 0; } .verdict h2 { margin: 0; } .verdict p { margin: .5rem 0; }
+.verdict { border: 3px solid; padding: .7rem 1rem; margin: 1rem 0; } 
+.verdict h2 { margin: 0; } .verdict p { margin: .5rem 0; }
 
 .intact { border-color: var(--good); } .broken { border-style: double; border-width: 6px; border-color: var(--bad); }
 .incomplete, .cannot-tell { border-style: dashed; border-color: var(--open); }
 .wide { overflow-x: auto; } table { border-collapse: collapse; margin: .5rem 0 1rem; min-width: 40%; }
 caption { text-align: left; font-weight: 600; padding: .3rem 0; }
 th, td { text-align: left; vertical-align: top; padding: .25rem .6rem; border-bottom: 1px solid var(--line); }
-thead th { border-bottom: 2px solid var(--ink); } tbody th { font-weight: 400; white-space: nowrap; }
+thead th { border-bottom: 2px solid var(--ink); } tbody th, td:nth-child(2) code { font-weight: 400; white-space: nowrap; }
 .lanes td, .lanes tbody th { border-bottom: 0; }
 .lanes td.lane { text-align: center; padding: 0 .4rem; min-width: 2.5rem;
   background: linear-gradient(var(--line), var(--line)) center / 2px 100% no-repeat; }
