@@ -32,7 +32,7 @@ pre { margin: .2rem 0 .6rem; padding: .5rem .7rem; background: var(--soft); bord
 .wide { overflow-x: auto; } table { border-collapse: collapse; margin: .5rem 0 1rem; min-width: 40%; }
 caption { text-align: left; font-weight: 600; padding: .3rem 0; }
 th, td { text-align: left; vertical-align: top; padding: .25rem .6rem; border-bottom: 1px solid var(--line); }
-thead th { border-bottom: 2px solid var(--ink); } tbody th, td:nth-child(2) code { font-weight: 400; white-space: nowrap; }
+thead th { border-bottom: 2px solid var(--ink); } tbody th { font-weight: 400; white-space: nowrap; }
 .lanes td, .lanes tbody th { border-bottom: 0; }
 .lanes td.lane { text-align: center; padding: 0 .4rem; min-width: 2.5rem;
   background: linear-gradient(var(--line), var(--line)) center / 2px 100% no-repeat; }
@@ -43,7 +43,8 @@ dl { margin: .3rem 0; } dl div { display: flex; gap: .8rem; } dt { flex: 0 0 8re
   :root { color-scheme: light; --ink: #000000; --paper: #ffffff; --soft: #ffffff; --line: #666666; --link: #000000;
     --good: #000000; --bad: #000000; --open: #000000; }
   nav { display: none; } pre { max-height: none; overflow: visible; } .wide { overflow: visible; }
-  td, th { overflow-wrap: anywhere; }
+  table { font-size: 8pt; } td, th { padding: .15rem .35rem; max-width: 14rem; }
+  td .d { min-width: 9rem; } code, pre, .d { font-size: 7pt; }
   thead { display: table-header-group; } tr, h4, .verdict { break-inside: avoid; }
   h1, h2, h3, h4, caption { break-after: avoid; } .lanes td.lane { print-color-adjust: exact; } }
 """
