@@ -137,14 +137,12 @@ class LogCheck:
         self.counts["blobs"] = len(self.stored)
         self.stored.clear()
 
-    def ask(self, code: str, at: str, message: str, digest: object) -> None:
-        """Say that a digest is no statement's (011), or no record's or statement's, before."""
-        if code == "CF-VERIFY-056":  # of weights: digest and root of a manifest, or None
-            known = isinstance(digest, tuple) and self.stored.weights.get(digest[0]) == digest[1]
-        else:
-            least = STATEMENT if code == "CF-VERIFY-011" else RECORD
-            known = type(digest) is str and self.stored.knows(digest, least=least)
-        if not known:
+    def ask(self, code: str, at: str, message: str, digest: Any) -> None:
+        """Say that a digest is no statement's (011), or no record's or statement's, before; or that digest and root are
+        no manifest's (056)."""
+        least = STATEMENT if code == "CF-VERIFY-011" else RECORD
+        known = type(digest) is str and self.stored.knows(digest, least=least)
+        if not known and digest not in self.stored.weights.items():
             self.say(code, at, message)
 
     # -- entries ------------------------------------------------------------------------------------------------------
