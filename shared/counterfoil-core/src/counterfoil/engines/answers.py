@@ -233,9 +233,7 @@ def _read_state(
     )
 
 
-def _said(
-    code: str, at: str, message: str, verdict: str, asked: bool, told: str | list[str] | None
-) -> Said:
+def _said(code: str, at: str, message: str, verdict: str, asked: bool, told: str | list[str] | None) -> Said:
     if told is not None:
         _texts(told if type(told) is list else [told])
     digest = tuple(told) if type(told) is list else told
