@@ -58,7 +58,6 @@ def test_sessions_go_on_in_one_log(place: Place) -> None:
     assert len(place.names()) == 6
 
 
-@pytest.mark.slow
 def test_killed_writers_lose_nothing_they_acknowledged(place: Place) -> None:
     """50 of them, at any moment: many while a segment is on its way."""
     dice = random.Random(11)
@@ -79,7 +78,6 @@ def test_killed_writers_lose_nothing_they_acknowledged(place: Place) -> None:
     assert acknowledged <= place.names()
 
 
-@pytest.mark.slow
 def test_a_server_killed_ten_times_loses_nothing(place: Place, s3_bed: Any) -> None:
     dice = random.Random(12)
     writer = place.writer("steady", COUNTERFOIL_S3_UPLOAD_AFTER="0.05")
