@@ -267,6 +267,21 @@ def test_many_logs_under_one_prefix_list_and_verify(s3_place: Any) -> None:
     assert sum(1 for _ in bucket.versions(bucket.address.root)) == 1100
 
 
+def test_one_run_is_judged_by_its_logs_alone(filled: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    """What was put on top of another log's objects is none of its business."""
+    (log,) = open_store(filled.uri).logs()
+    assert main(["verify", filled.uri, "--run", "last"]) == 0
+    other = {"Bucket": filled.name, "Key": filled.key("0" * 16 + "/00000000.seg")}
+    filled.admin.delete_object(**other)
+    assert main(["verify", filled.uri, "--run", "last"]) == 0
+    own = {"Bucket": filled.name, "Key": filled.key(f"{log}/00000000.seg")}
+    filled.admin.delete_object(**own)
+    assert main(["verify", filled.uri, "--run", "last"]) == 3
+    told = capsys.readouterr().out
+    assert f"CF-S3-021 {log}/00000000.seg" in told
+    assert "0" * 16 + "/" not in told
+
+
 def test_bundles_stay_out_of_buckets(filled: Any) -> None:
     assert main(["bundle", filled.uri, "-o", str(filled.folder / "a.bundle")]) == 0
     with pytest.raises(BundleError):
