@@ -67,7 +67,7 @@ def page(reader: Reader, case: Case, judged: Judged, *, place: str, run: str | N
 
     ``content`` shows excerpts of requests and responses.
     """
-    room = Room(Excerpts(reader) if content else None)
+    room = Room(Excerpts(reader) if content else None, case.covered)
     parts = [
         (part, f"{_heading(part, number)}{of_part(part, room)}") for number, part in enumerate(case.parts, 1)
     ]
