@@ -5,32 +5,17 @@ from __future__ import annotations
 import random
 import shutil
 import time
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
-from bucket_writing import Place, wait
+from bucket_writing import Place, faulty, place, wait
 from faulty import Faulty
+
+__all__ = ["faulty", "place"]
 
 pytestmark = pytest.mark.s3
 
 UNCLEAN = {"CF-VERIFY-020", "CF-VERIFY-024", "CF-VERIFY-025", "CF-VERIFY-026", "CF-VERIFY-027"}
-
-
-@pytest.fixture
-def place(s3_bed: Any, tmp_path: Path) -> Iterator[Place]:
-    found = Place(s3_bed.server, tmp_path)
-    yield found
-    found.close()
-
-
-@pytest.fixture
-def faulty(s3_bed: Any, place: Place) -> Iterator[Faulty]:
-    found = Faulty(s3_bed.server.port)
-    place.endpoint = found.endpoint
-    yield found
-    found.close()
 
 
 def codes(result: dict[str, Any]) -> set[str]:
@@ -73,7 +58,6 @@ def test_sessions_go_on_in_one_log(place: Place) -> None:
     assert len(place.names()) == 6
 
 
-@pytest.mark.slow
 def test_killed_writers_lose_nothing_they_acknowledged(place: Place) -> None:
     """50 of them, at any moment: many while a segment is on its way."""
     dice = random.Random(11)
@@ -94,7 +78,6 @@ def test_killed_writers_lose_nothing_they_acknowledged(place: Place) -> None:
     assert acknowledged <= place.names()
 
 
-@pytest.mark.slow
 def test_a_server_killed_ten_times_loses_nothing(place: Place, s3_bed: Any) -> None:
     dice = random.Random(12)
     writer = place.writer("steady", COUNTERFOIL_S3_UPLOAD_AFTER="0.05")

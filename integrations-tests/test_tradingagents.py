@@ -91,7 +91,7 @@ def problems(ran: Ran, *, rounds: int = 1, wire: bool = True, max_bytes: int | N
 
 
 def test_everything_that_happened_is_in_the_evidence(plain: Ran) -> None:
-    assert problems(plain, max_bytes=300_000) == []
+    assert problems(plain, max_bytes=260_000) == []
 
 
 def test_with_a_provider_that_takes_its_time(folder: Path) -> None:
@@ -100,7 +100,11 @@ def test_with_a_provider_that_takes_its_time(folder: Path) -> None:
 
 
 def test_three_rounds(folder: Path) -> None:
-    assert problems(run(folder, "rounds", "--rounds", "3"), rounds=3) == []
+    assert problems(run(folder, "rounds", "--rounds", "3"), rounds=3, max_bytes=440_000) == []
+
+
+def test_five_rounds(folder: Path) -> None:
+    assert problems(run(folder, "five", "--rounds", "5"), rounds=5, max_bytes=620_000) == []
 
 
 def test_another_provider(folder: Path) -> None:

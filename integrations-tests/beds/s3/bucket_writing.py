@@ -9,12 +9,14 @@ import sys
 import textwrap
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import orjson
+import pytest
+from faulty import Faulty
 from seaweed import ADMIN
 
 from counterfoil import keys
@@ -97,6 +99,19 @@ class Place:
         self.children.append(child)
         return Writer(child, name)
 
+    def python(self, code: str, *arguments: object, home: Path | None = None, **more: str) -> str:
+        """What a process prints that runs ``code`` and must end well."""
+        done = subprocess.run(
+            [sys.executable, "-c", textwrap.dedent(code), *map(str, arguments)],
+            env=self.variables(home=home, **more),
+            cwd=self.root,
+            capture_output=True,
+            text=True,
+            timeout=300,
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
     def command(self, *words: str, home: Path | None = None, **more: str) -> subprocess.CompletedProcess[str]:
         program = Path(sys.executable).with_name("counterfoil")
         return subprocess.run(
@@ -107,6 +122,10 @@ class Place:
             text=True,
             timeout=300,
         )
+
+    @property
+    def python_program(self) -> str:
+        return sys.executable
 
     def close(self) -> None:
         for child in self.children:
@@ -132,17 +151,7 @@ class Place:
     def names(self) -> set[str]:
         """The names of the runs whose start is in the bucket."""
         code = "import sys, counterfoil; print([call.name for call in counterfoil.read(sys.argv[1]).calls()])"
-        words = [sys.executable, "-c", code, self.uri]
-        done = subprocess.run(
-            words,
-            env=self.variables(),
-            cwd=self.root,
-            capture_output=True,
-            text=True,
-            timeout=300,
-            check=True,
-        )
-        return set(ast.literal_eval(done.stdout))
+        return set(ast.literal_eval(self.python(code, self.uri)))
 
     def waiting(self, *, home: Path | None = None) -> int:
         """Segments in the spool that are not in the bucket."""
@@ -207,4 +216,21 @@ def wait(condition: Callable[[], object], *, seconds: float = 60) -> None:
         time.sleep(0.02)
 
 
-__all__ = ["Place", "Writer", "wait"]
+@pytest.fixture
+def place(s3_bed: Any, tmp_path: Path) -> Iterator[Place]:
+    """A prefix, a home and processes of this test alone."""
+    found = Place(s3_bed.server, tmp_path)
+    yield found
+    found.close()
+
+
+@pytest.fixture
+def faulty(s3_bed: Any, place: Place) -> Iterator[Faulty]:
+    """A network in front of the server, for all processes of the test."""
+    found = Faulty(s3_bed.server.port)
+    place.endpoint = found.endpoint
+    yield found
+    found.close()
+
+
+__all__ = ["Place", "Writer", "faulty", "place", "wait"]

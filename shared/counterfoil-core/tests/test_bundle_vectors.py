@@ -124,6 +124,14 @@ OF_ENTRIES = {"CF-DSSE-010", "CF-DSSE-011"} | {
 """What is said of a handoff or run that can be asked for: a statement that cannot be read, or a binding, cannot.
 
 A checkpoint of a stream belongs to no run."""
+UNCARRIED = {
+    "a model call that names weights of a stranger",
+    "weights by a key that no policy lists",
+    "weights hashed by a peer, keys identity ~peer, none carried",
+    "weights hashed by a peer, keys identity, one carried",
+    "weights in a peer's name by a stranger",
+}
+"""What is wrong with a manifest of weights: no bundle carries one, its root stands in the records."""
 GAPS = {"a parent of a record that is not there", "parents that are no list"}
 """A bundle holds a part of a log: that a record's parent is not in it is a gap of its ancestry, told as such."""
 FORGED = [
@@ -132,7 +140,7 @@ FORGED = [
     if len(case["findings"]) == 1
     and case["findings"][0] in OF_ENTRIES
     and not case["name"].startswith(("a binding", "a parent of the relation", "a checkpoint of a stream"))
-    and case["name"] not in GAPS
+    and case["name"] not in GAPS | UNCARRIED
 ]
 
 

@@ -12,7 +12,14 @@ from counterfoil import records
 from counterfoil.findings import MOST, Finding, Findings
 
 SHARED = Path(__file__).parents[2]
-ELSEWHERE = {"CF-VERIFY-006", "CF-VERIFY-007", "CF-VERIFY-009", "CF-VERIFY-061", "CF-VERIFY-062"}
+ELSEWHERE = {
+    "CF-VERIFY-006",
+    "CF-VERIFY-007",
+    "CF-VERIFY-009",
+    "CF-VERIFY-061",
+    "CF-VERIFY-062",
+    "CF-VERIFY-073",
+}
 """Codes that no vector has: they need a second place, a clock or what this machine remembers."""
 
 

@@ -13,11 +13,12 @@ from losing import wait
 from pails import Pail, failed, pail
 
 from counterfoil import keys, places, verify
-from counterfoil.errors import ConfigError
+from counterfoil.errors import ConfigError, StoreError
 from counterfoil.recorder import Recorder
 from counterfoil.stores.s3 import uploading
 from counterfoil.stores.s3.options import Options
 from counterfoil.stores.s3.pushing import push
+from counterfoil.stores.s3.sending import Sender
 from counterfoil.stores.s3.spool import SpoolStore, spools
 
 __all__ = ["pail"]
@@ -399,3 +400,30 @@ def test_the_installed_recorder_takes_an_address(lab: Any, pail: Pail) -> None:
     counterfoil.uninstall()
     assert verdict(lab, pail) == "intact"
     assert places.is_bucket(URI)
+
+
+def test_a_failing_bucket_is_left_alone_meanwhile(
+    lab: Any, pail: Pail, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between two attempts the thread sleeps, whatever else would be due."""
+    monkeypatch.setattr(uploading, "DEAD_FIRST", 0.0)
+    monkeypatch.setattr(uploading, "FIRST_PAUSE", 2.0)
+    pail.options = Options(upload_after=3600.0, close_wait=0.2)
+    turns: list[int] = []
+    following = uploading.Uploader._next
+    monkeypatch.setattr(uploading.Uploader, "_next", lambda self: (turns.append(1), following(self))[1])
+    pail.down = "CF-S3-002"
+    written(lab)
+    assert len(turns) < 20
+
+
+def test_nothing_is_marked_as_sent_over_what_was_not(lab: Any, pail: Pail) -> None:
+    pail.options = Options(upload_after=3600.0, close_wait=0.1)
+    pail.down = "CF-S3-002"
+    log = written(lab)
+    shutil.copy(spool().root / log / "00000000.seg", spool().root / log / "00000001.seg")
+    pail.down = None
+    with pytest.raises(StoreError) as caught:
+        Sender(spool(), pail).send(log, 1)  # type: ignore[arg-type]
+    assert caught.value.code == "CF-S3-041"
+    assert len(list((spool().root / log).glob("*.seg"))) == 2

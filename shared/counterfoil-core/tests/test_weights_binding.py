@@ -154,6 +154,17 @@ def test_a_home_without_copies_finds_it_in_the_evidence(
     assert [one.digest for one in manifests.in_home()] == [made.digest]
 
 
+def test_a_recorder_does_not_search_long_evidence(
+    lab: Any, made: manifests.Manifest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.rmtree(lab.home / "weights")
+    monkeypatch.setattr(binding, "_LOOK_MAX", 100)
+    monkeypatch.setenv("COUNTERFOIL_MODELS", "small-1=llama-3")
+    assert recorded(lab, "small-1") == [None]
+    assert lab.verify().counts["losses"] == 1
+    assert bind_model("small-1", "llama-3", evidence=lab.evidence) == made.digest
+
+
 def test_a_forked_child_names_it_in_its_own_log(lab: Any, made: manifests.Manifest) -> None:
     bind_model("small-1", made.root, evidence=lab.evidence)
     recorder = lab.recorder()

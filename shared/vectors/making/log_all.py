@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from making import (
+    log_archived,
     log_calls,
     log_complete,
     log_meaning,
@@ -33,6 +34,7 @@ def build() -> dict[str, Any]:
         log_calls.call_cases,
         log_streams.stream_cases,
         log_remembered.remembered_cases,
+        log_archived.archived_cases,
         log_statements.statement_cases,
         log_trust.trust_cases,
         log_trust.policy_cases,

@@ -6,7 +6,8 @@ import json
 from collections.abc import Iterator
 from typing import Any, Final
 
-from making import formats, trust_cases
+from making import archive_cases, formats, trust_cases
+from making.archive_cases import ARCHIVE, ARCHIVED
 from making.formats import b64, jcs, sha256
 from making.logs import ACTOR, AT, IDENTITY, KEYS, LOG, PEER, RUN, STRANGER
 
@@ -126,6 +127,14 @@ def statements() -> list[dict[str, Any]]:
         ("a receipt", "receipt", RECEIVED, RECEIPT, False),
         ("a receipt with every member", "receipt", RECEIVED, refused, False),
         ("a binding", "binding", BOUND, BINDING, False),
+        ("an archive", "archive", ARCHIVED, ARCHIVE, False),
+        (
+            "an archive with every member",
+            "archive",
+            ARCHIVED,
+            {**ARCHIVE, "ext": {}, "retain": ISSUED},
+            False,
+        ),
         ("a manifest of weights", "weights", WEIGHED, WEIGHTS, False),
         (
             "a manifest of weights with every member",
@@ -267,6 +276,8 @@ def refused_statements() -> list[dict[str, Any]]:
             "CF-STMT-005",
         ),
     ]
+    for what, change in archive_cases.REFUSED:
+        listed.append((f"an archive {what}", made({**ARCHIVE, **change}, ARCHIVED, "archive"), "CF-STMT-005"))
     files = WEIGHTS["files"]
     for what, changes in (
         ("without a root", {"root": None}),
@@ -293,6 +304,7 @@ def refused_statements() -> list[dict[str, Any]]:
         ("handoff", SUBJECT, HANDOFF),
         ("receipt", RECEIVED, RECEIPT),
         ("binding", BOUND, BINDING),
+        ("archive", ARCHIVED, ARCHIVE),
     ):
         for what, wrong in _other_subjects(subject):
             listed.append((f"a {kind} whose subject is {what}", made(predicate, wrong, kind), "CF-STMT-005"))

@@ -1,6 +1,7 @@
 /** Verifying an evidence folder (spec/log.md). */
 import { readFileSync, readdirSync, realpathSync, statSync } from "node:fs";
 import { join, resolve } from "node:path";
+import { isPart, largest } from "./archived.mjs";
 import { acceptedAgain } from "./authority.mjs";
 import { CounterfoilError, attempt } from "./errors.mjs";
 import { Counts, Findings } from "./findings.mjs";
@@ -73,6 +74,7 @@ function listLogs(path) {
   return { logs, foreign };
 }
 
+const byCodePoint = (a, b) => Buffer.compare(Buffer.from(a), Buffer.from(b));
 const byName = (a, b) => (a.name < b.name ? -1 : 1);
 
 class EvidenceCheck {
@@ -94,15 +96,21 @@ class EvidenceCheck {
         this.findings.add("CF-VERIFY-002", name, "something inside does not belong to evidence");
     const checks = logs.map((log) => new LogCheck(log, this).check());
     if (this.run !== null) this.run = theRun(this.run, checks);
-    const judged = checks.filter((check) => this.run === null || check.concerns(this.run));
+    const concerned = checks.filter((check) => this.run === null || check.concerns(this.run));
+    this.archived = largest(concerned.flatMap(({ judge }) => judge.archived));
+    const parts = this.run === null ? concerned.filter((check) => this.isPart(check)) : [];
+    const judged = concerned.filter((check) => !parts.includes(check));
     for (const { judge } of judged) {
       this.findings.addAll(judge.findings);
       this.counts.addAll(judge.counts);
     }
+    // What cannot be read may tell of an archive.
+    this.partial = this.run !== null || concerned.some(({ unread }) => unread);
     this.citations(judged);
-    this.heads(judged);
-    this.acceptances(judged.filter(({ unread }) => !unread));
-    if (this.run === null) this.gone(checks);
+    if (this.run === null) this.archives(judged, parts);
+    this.heads(judged, concerned);
+    this.acceptances(concerned.filter(({ unread }) => !unread));
+    if (!this.partial) this.gone(checks.filter((check) => !parts.includes(check)));
     this.copied(judged);
     if (logs.length === 0)
       this.findings.add("CF-VERIFY-001", "", "there is no log", "name the folder of a run");
@@ -111,13 +119,44 @@ class EvidenceCheck {
     return { verdict, findings: list, notes, counts: this.counts };
   }
 
+  /** Whether only a part of an archived log is here. */
+  isPart({ judge, log }) {
+    return [...this.archived.values()].some(
+      (one) =>
+        logName(one.said.log.origin) === log.name &&
+        ["", one.said.log.origin].includes(judge.origin) &&
+        isPart(one, log.segments),
+    );
+  }
+
+  /** Archived logs that are here and are not what was archived, what is left of others, and where the rest is. */
+  archives(judged, parts) {
+    const byOrigin = new Map(judged.map((check) => [check.judge.origin, check]));
+    const places = new Set();
+    for (const [origin, { said }] of [...this.archived].sort(([a], [b]) => (a < b ? -1 : 1))) {
+      const check = byOrigin.get(origin);
+      if (check === undefined) places.add(said.place);
+      else if (check.judge.blind || check.unread || check.judge.findings.broken) continue;
+      else if (check.judge.checkpoints.get(said.log.size) !== said.log.root)
+        this.findings.add("CF-VERIFY-005", check.log.name, "an archive statement tells another history of it");
+    }
+    for (const { log } of parts)
+      this.findings.add("CF-VERIFY-071", log.name, "only a part of an archived log is left here");
+    for (const place of [...places].sort(byCodePoint))
+      this.findings.add("CF-VERIFY-072", place, "logs of this evidence are archived there");
+  }
+
   citations(judged) {
     const byLog = new Map(judged.map((check) => [check.log.name, check]));
     for (const { judge } of judged) {
       for (const { log, where, checkpoint, code } of judge.citations.list) {
         const cited = byLog.get(log);
-        if (cited === undefined) {
-          if (this.run === null)
+        const elsewhere = cited === undefined ? this.archived.get(checkpoint?.origin) : undefined;
+        if (elsewhere !== undefined && checkpoint.origin.endsWith(`/${log}`)) {
+          if (!this.partial && elsewhere.checkpoints.get(checkpoint.size) !== checkpoint.root)
+            this.findings.add("CF-VERIFY-005", where, "a log cites another history of a log, or a longer one");
+        } else if (cited === undefined) {
+          if (!this.partial && !judge.apart)
             this.findings.add("CF-VERIFY-004", where, "a log cites another one that is gone");
         } else if (checkpoint === null)
           this.findings.add(code, where, "what a session cites is no checkpoint");
@@ -132,12 +171,12 @@ class EvidenceCheck {
   }
 
   /** Heads that statements told: against the logs that are here, and against each other. */
-  heads(judged) {
+  heads(judged, all) {
     const whole = judged.filter(({ unread }) => !unread); // what could not be read accuses nobody
     const byOrigin = new Map(whole.map(({ judge }) => [judge.origin, judge]));
     const said = new Set();
     const owners = new Map();
-    for (const { judge } of judged) {
+    for (const { judge } of all) {
       for (const { origin, size, root, own, where } of judge.told) {
         const here = byOrigin.get(origin);
         const place = `${origin} ${size}`;
@@ -176,7 +215,7 @@ class EvidenceCheck {
     const isAmong = ({ origin }) => ["", origin].includes(origins.get(logName(origin)));
     const there = new Set(heads.filter(isAmong).map(({ evidence }) => evidence));
     for (const head of heads) {
-      if (isAmong(head)) continue;
+      if (isAmong(head) || this.archived.get(head.origin)?.checkpoints.get(head.size) === head.root) continue;
       const name = logName(head.origin);
       const other = origins.get(name); // another identity's: CF-VERIFY-053 of that log, unless it is remembered itself
       const isSaid = other !== undefined && !heads.some(({ origin }) => origin === other);
@@ -194,7 +233,7 @@ class EvidenceCheck {
     for (const { judge, log } of checks) {
       const head = this.keyring.heads.find((one) => one.origin === judge.origin);
       const moved = head !== undefined && head.evidence !== "" && !this.isHere(head.evidence);
-      if (moved && isFolder(head.evidence))
+      if (moved && !judge.apart && isFolder(head.evidence))
         this.findings.add("CF-VERIFY-006", log.name, "a log was brought in from another place, which is still there");
     }
   }

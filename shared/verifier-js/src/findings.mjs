@@ -3,7 +3,7 @@
 /** @typedef {"intact" | "broken" | "incomplete" | "cannot-tell"} Verdict */
 /** @typedef {{code: string, where: string, message: string, hint: string}} Finding */
 
-const INCOMPLETE = new Set(["020", "021", "022", "023", "024", "025", "026", "027", "049"].map((n) => `CF-VERIFY-${n}`));
+const INCOMPLETE = new Set(["020", "021", "022", "023", "024", "025", "026", "027", "049", "071"].map((n) => `CF-VERIFY-${n}`));
 for (const n of ["023", "024", "026"]) INCOMPLETE.add(`CF-BUNDLE-${n}`);
 const CANNOT_TELL = new Set([
   "CF-VERIFY-001",
@@ -17,7 +17,7 @@ const CANNOT_TELL = new Set([
 ]);
 for (const n of ["004", "005", "006", "007", "008", "053", "054"]) CANNOT_TELL.add(`CF-TRUST-${n}`);
 CANNOT_TELL.add("CF-KEYS-008"); // a home that cannot tell which policy was believed before
-const NOTES = new Set(["CF-VERIFY-060", "CF-VERIFY-061", "CF-VERIFY-062", "CF-BUNDLE-025"]);
+const NOTES = new Set(["CF-VERIFY-060", "CF-VERIFY-061", "CF-VERIFY-062", "CF-VERIFY-072", "CF-BUNDLE-025"]);
 
 /** What to do about the findings that a reader can do something about (spec/errors.md). */
 const HINTS = {
@@ -29,6 +29,8 @@ const HINTS = {
   "CF-VERIFY-032": "get the fingerprint from the evidence's owner, and put it among the pins of the keyring",
   "CF-VERIFY-042": "get the fingerprint from the sender, and put it among the pins of the keyring",
   "CF-VERIFY-062": "compare with a checkpoint held elsewhere",
+  "CF-VERIFY-071": "run counterfoil archive again",
+  "CF-VERIFY-072": "check both together: counterfoil verify --archive",
   "CF-LOG-022": "read this evidence with a newer verifier",
   "CF-STMT-004": "read this evidence with a newer verifier",
   "CF-STORE-006": "verify as a user who may read it",

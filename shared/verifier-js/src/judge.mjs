@@ -10,6 +10,7 @@ import { PublicKey } from "./keys.mjs";
 import { VALUE, isReference, looksLikeReference } from "./references.mjs";
 import { failedRule } from "./rules.mjs";
 import { isParent, parseParentSet, parseStatement, runOf, signerOf } from "./statements.mjs";
+import { archivedBy } from "./archived.mjs";
 import { Calls } from "./calls.mjs";
 import { Citations } from "./citations.mjs";
 import { Streams } from "./streams.mjs";
@@ -74,11 +75,20 @@ export class Judge {
     this.files = new Map();
     this.where = name;
     this.promised = false;
+    /** @type {import("./archived.mjs").Archived[]} */
+    this.archived = [];
+    /** Where the identity's last word stands in the last session, or -1. */
+    this.lastWord = -1;
   }
 
   /** Whether the session that would name the identity may be of a later version. */
   get blind() {
     return this.later && this.identity === null;
+  }
+
+  /** Whether the identity ended the log to keep it apart from those it cites, under a checkpoint. */
+  get apart() {
+    return this.lastWord >= 0 && [...this.checkpoints.keys()].some((size) => size > this.lastWord);
   }
 
   /** @param {string} code @param {string} message */
@@ -116,6 +126,7 @@ export class Judge {
     const op = operation(body);
     if (op === "session") this.session(body);
     else if (op === "closed") this.promised = false;
+    else if (op === "archived") this.lastWord = entry.index;
     else if (op === "recovered") {
       this.promised = false;
       this.find("CF-VERIFY-020", "the writer stopped uncleanly before, and the log was recovered");
@@ -218,6 +229,7 @@ export class Judge {
     this.streams.open.clear();
     this.leftUnclosed();
     this.promised = context.closes === true;
+    this.lastWord = -1;
     this.bound.clear();
     if (Array.isArray(context.replaced) && context.replaced.some(isObject))
       this.find("CF-VERIFY-060", "other logs stood here before the folder was made anew");
@@ -289,6 +301,7 @@ export class Judge {
 
   statement({ digest, kind, predicate }, verified) {
     if (kind === "binding") this.binding(predicate, verified);
+    else if (kind === "archive") this.archive(predicate, verified);
     else if (!verified.has(signerOf(predicate))) {
       this.find("CF-VERIFY-041", "a statement names another key than the one that signed it");
       return;
@@ -323,6 +336,21 @@ export class Judge {
       return bad();
     this.bound.set(key.fingerprint, { key, actor: predicate.actor });
     return undefined;
+  }
+
+  archive(predicate, verified) {
+    if (this.blind) return;
+    const fingerprint = this.identity?.fingerprint ?? "";
+    const log = {
+      fingerprint,
+      origin: this.origin,
+      list: (reference) => this.list(reference),
+      there: (reference) => this.blobs.there(reference),
+    };
+    const found = verified.has(fingerprint) ? archivedBy(predicate, log) : null;
+    if (found === null)
+      this.find("CF-VERIFY-070", "an archive statement is not the identity's own, or its list does not fit");
+    else this.archived.push(found);
   }
 
   handoff(predicate, digest) {

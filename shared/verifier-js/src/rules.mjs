@@ -21,7 +21,7 @@ const WORTH = {
  */
 export function failedRule(policy, kind, predicate, identity, verified) {
   const { authority, issued, proof, sender } = predicate;
-  const inside = kind === "binding" || kind === "weights" || proof === "recorded";
+  const inside = ["archive", "binding", "weights"].includes(kind) || proof === "recorded";
   const keys = kind === "weights" ? [predicate.key] : inside ? [identity] : [sender.key];
   if (proof === "recorded" && policy.keys.has(sender.key)) keys.push(sender.key);
   if (!policy.keys.has(keys[0]) && keys[0] === identity) return null; // the log's identity, of which CF-VERIFY-032 said so

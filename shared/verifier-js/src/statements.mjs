@@ -88,6 +88,21 @@ const receipt = object(
 
 const binding = object({ actor: name, key: hex64, spki: text(256, 0), origin: name, issued: count() }, { ext });
 
+const archive = object(
+  {
+    bytes: count(),
+    first: count(),
+    issued: count(),
+    last: count(),
+    log: head,
+    manifest: object({ sha256: hex64, size: count(1) }),
+    place: name,
+    runs: count(),
+    verdict: oneOf("intact", "incomplete"),
+  },
+  { ext, retain: count() },
+);
+
 const weights = object(
   {
     cached: count(),
@@ -125,6 +140,12 @@ const KINDS = {
     subject: object({ digest: object({ sha256: hex64 }), name }),
     about: (subject, predicate) =>
       subject.digest.sha256 === predicate.key && subject.name === predicate.actor,
+  },
+  "archive:v1": {
+    shape: archive,
+    subject: object({ digest: object({ sha256: hex64 }), name }),
+    about: (subject, predicate) =>
+      subject.digest.sha256 === predicate.manifest.sha256 && subject.name === predicate.log.origin,
   },
   "weights:v1": {
     shape: weights,
@@ -169,7 +190,7 @@ export function parseStatement(payload, { kinds = KINDS, most = MAX_BYTES } = {}
  */
 export function runOf(statement, origin) {
   if (statement === null || statement.predicate.run === undefined) return null;
-  const { own, proof, run, sender } = statement.predicate;
+  const { own, proof, run, sender } = statement.predicate; // an archive has no run
   const here = sender.key === origin.slice(0, 64) && (own === undefined || own.origin === origin);
   return proof === "recorded" || here ? run : null;
 }

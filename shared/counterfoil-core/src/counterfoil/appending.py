@@ -19,7 +19,7 @@ from collections.abc import Callable, Collection
 from typing import Any, Final
 
 from counterfoil import _locks, canonical, digest, keys, log, notes, records, segments, tree
-from counterfoil.choosing import Chosen, choose
+from counterfoil.choosing import Chosen, Only, choose
 from counterfoil.errors import CounterfoilError, LogError
 from counterfoil.packing import BLOB, ENTRY, Beside, Group, Item, Packer, put_out
 from counterfoil.stores import FolderStore
@@ -44,6 +44,9 @@ Sealed = Callable[[list[tuple[int, str, bytes]]], None]
 
 class Appender(Packer):
     """One log opened for appending; raises StoreError or LogError when none can be opened."""
+
+    only: Only | None = None
+    """The one log that is wanted, for those that ask for one."""
 
     def __init__(
         self, store: FolderStore, identity: keys.SigningKey, *, opening: Opening, sealed: Sealed | None
@@ -78,7 +81,7 @@ class Appender(Packer):
 
     def _choose(self, left_alone: Collection[str] = ()) -> Chosen:
         """Lock the log to write, and take its end for where this goes on."""
-        chosen = choose(self.store, self.identity, left_alone=left_alone)
+        chosen = choose(self.store, self.identity, left_alone=left_alone, only=self.only)
         self.log, self.origin, self._locks = chosen.name, chosen.origin, chosen.locks
         self._others, self._moved = chosen.others, chosen.moved
         self._take(chosen.scan)

@@ -65,8 +65,8 @@ class LogCheck:
         self._torn: Problem | None = None
         self._unended: set[str] = set()
         self._later: Finding | None = None
-        self._promised = False
-        self._stopped = False
+        self._promised = self._stopped = False
+        self.last_word = -1
 
     @property
     def cites(self) -> list[Cited]:
@@ -137,14 +137,12 @@ class LogCheck:
         self.counts["blobs"] = len(self.stored)
         self.stored.clear()
 
-    def ask(self, code: str, at: str, message: str, digest: object) -> None:
-        """Say that a digest is no statement's (011), or no record's or statement's, before."""
-        if code == "CF-VERIFY-056":  # of weights: digest and root of a manifest, or None
-            known = isinstance(digest, tuple) and self.stored.weights.get(digest[0]) == digest[1]
-        else:
-            least = STATEMENT if code == "CF-VERIFY-011" else RECORD
-            known = type(digest) is str and self.stored.knows(digest, least=least)
-        if not known:
+    def ask(self, code: str, at: str, message: str, digest: Any) -> None:
+        """Say that a digest is no statement's (011), or no record's or statement's, before; or that digest and root are
+        no manifest's (056)."""
+        least = STATEMENT if code == "CF-VERIFY-011" else RECORD
+        known = type(digest) is str and self.stored.knows(digest, least=least)
+        if not known and digest not in self.stored.weights.items():
             self.say(code, at, message)
 
     # -- entries ------------------------------------------------------------------------------------------------------
@@ -157,12 +155,12 @@ class LogCheck:
         if entry.op in OWN:
             at = place(entry)
             content, context = entry.body["content"], entry.body["context"]
+            self._promised &= entry.op not in ("closed", "recovered")  # these say how it ended
             if entry.op == "session":
                 self._session(context, at)
-            elif entry.op == "closed":
-                self._promised = False
+            elif entry.op == "archived":
+                self.last_word = entry.index
             elif entry.op == "recovered":
-                self._promised = False  # this says it
                 self.say(
                     "CF-VERIFY-020",
                     at,
@@ -170,7 +168,7 @@ class LogCheck:
                     verdict="incomplete",
                     hint="nothing to do: what was lost is at most the last group of records before it",
                 )
-            else:
+            elif entry.op == "loss":
                 count = context.get("count", 1)
                 self.counts["losses"] += count if type(count) is int and count > 0 else 1
                 self.say(
@@ -211,7 +209,7 @@ class LogCheck:
         self.records.streams.open.clear()
         self._left_open(at)
         self._left_unclosed(at)
-        self._promised = context.get("closes") is True
+        self._promised, self.last_word = context.get("closes") is True, -1
         replaced = context.get("replaced")
         for one in replaced if type(replaced) is list else []:
             if type(one) is dict:

@@ -19,7 +19,7 @@ from counterfoil.errors import CounterfoilError, LogError
 from counterfoil.locking import lock_log, unlock
 from counterfoil.stores import FolderStore
 
-__all__ = ["Chosen", "choose", "is_here", "moved_with", "places_of", "stands"]
+__all__ = ["Chosen", "Only", "choose", "is_here", "moved_with", "places_of", "stands"]
 
 _SETTLED: Final = 3600.0
 """Seconds after which the kernel has written a file: there may be many logs, and a sync of each takes its time."""
@@ -37,6 +37,15 @@ class Chosen:
     locks: list[int]
     others: list[tuple[str, bytes]]
     moved: list[keys.Head]
+
+
+@dataclass(frozen=True, slots=True)
+class Only:
+    """The one log that is wanted: ``new`` makes it, ``alone`` cites no other log."""
+
+    name: str
+    new: bool = False
+    alone: bool = False
 
 
 def moved_with(store: FolderStore, heads: dict[str, keys.Head]) -> list[keys.Head]:
@@ -86,22 +95,30 @@ def stands(head: keys.Head) -> bool:
     return False
 
 
-def choose(store: FolderStore, identity: keys.SigningKey, *, left_alone: Container[str] = ()) -> Chosen:
+def choose(
+    store: FolderStore,
+    identity: keys.SigningKey,
+    *,
+    left_alone: Container[str] = (),
+    only: Only | None = None,
+) -> Chosen:
     """Choose and lock, none of those ``left_alone``.
 
-    Raises LogError (CF-LOG-030) when a new log cannot be locked, OSError when no lock can be.
+    Raises LogError (CF-LOG-030) when a new log cannot be locked, OSError when no lock can be. ``only`` names the one
+    log to go on with, closed or not; LogError (CF-LOG-037) when it is not to be had.
     """
     damaged: set[str] = set()
     heads = keys.remembered_heads(damaged=damaged)
     moved = moved_with(store, heads)
     others: list[tuple[str, bytes]] = []
     chosen: Chosen | None = None
-    for name in store.logs():
+    for name in store.logs() if only is None or not only.alone else [only.name]:
         origin = f"{identity.keyid}/{name}"
         scan, whole = _look(store, name, identity)
         # What should be there of it cannot be told: it is left as it is for whoever looks into that.
-        whole &= keys.head_name(origin) not in damaged
-        if chosen is None and whole and name not in left_alone and _ours(scan, origin, identity):
+        whole &= keys.head_name(origin) not in damaged and (only is not None or not keys.is_closed(origin))
+        whole &= (only is None or name == only.name) and name not in left_alone
+        if chosen is None and whole and _ours(scan, origin, identity):
             locks = lock_log(store, name, origin)
             if locks:
                 scan, whole = _look(store, name, identity)
@@ -114,7 +131,14 @@ def choose(store: FolderStore, identity: keys.SigningKey, *, left_alone: Contain
             others.append((name, scan.last_note))
     if chosen is not None:
         return chosen
-    name = secrets.token_hex(8)
+    if only is not None and not only.new:
+        raise LogError(
+            "this log cannot be ended: a writer has it, or it is not whole, not this identity's or cut off",
+            code="CF-LOG-037",
+            where=only.name,
+            hint="run counterfoil verify",
+        )
+    name = secrets.token_hex(8) if only is None else only.name
     origin = f"{identity.keyid}/{name}"
     lock = locking.lock(origin)
     if lock is None:

@@ -37,7 +37,7 @@ ZERO: Final = "0" * 64
 MAX_ENTRY: Final = 65_535
 """Bytes of an entry: what an entry bundle of C2SP tlog-tiles can hold; the largest envelope fits."""
 OPENERS: Final = frozenset({"session", "segment", "recovered"})
-OWN: Final = frozenset({"session", "recovered", "loss", "closed"})
+OWN: Final = frozenset({"session", "recovered", "loss", "closed", "archived"})
 """Operations of the log's own that say something about it."""
 
 

@@ -13,6 +13,7 @@ The tree (codes are listed in ``shared/spec/errors.md``)::
       ProofError             inclusion or consistency proof does not hold
       LogError               a log cannot be read or continued
       BundleError            a bundle cannot be cut, or is none
+      ArchiveError           logs cannot be archived
       StoreError             the evidence place cannot be read or written
       HandoffError           a handoff cannot be made
         HandoffRefusedError  a receiver refused a handoff
@@ -25,6 +26,7 @@ The tree (codes are listed in ``shared/spec/errors.md``)::
 from __future__ import annotations
 
 __all__ = [
+    "ArchiveError",
     "BundleError",
     "CanonicalError",
     "ConfigError",
@@ -114,6 +116,10 @@ class LogError(CounterfoilError):
 
 class BundleError(CounterfoilError):
     """A bundle cannot be cut from this evidence, or a file is no bundle."""
+
+
+class ArchiveError(CounterfoilError):
+    """Logs cannot be moved to an archive."""
 
 
 class StoreError(CounterfoilError):

@@ -8,6 +8,7 @@ Source: RFC 8032 (Ed25519), RFC 8410 (SPKI, PKCS#8); ``shared/spec/keys.md``.
 
 from __future__ import annotations
 
+from counterfoil._closed import close_log, is_closed
 from counterfoil._ed25519 import PublicKey, SigningKey, fingerprint
 from counterfoil._heads import (
     Head,
@@ -29,10 +30,12 @@ __all__ = [
     "Pin",
     "PublicKey",
     "SigningKey",
+    "close_log",
     "fingerprint",
     "forget_head",
     "head_name",
     "home",
+    "is_closed",
     "load_identity",
     "load_or_create_identity",
     "load_or_create_secret",

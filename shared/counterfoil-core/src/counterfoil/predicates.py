@@ -14,6 +14,7 @@ from counterfoil.patterns import is_capability
 
 __all__ = [
     "PARENTS_INLINE",
+    "Archive",
     "Authority",
     "Binding",
     "Depth",
@@ -230,6 +231,29 @@ class Binding(Strict):
     origin: Text
     issued: Annotated[int, Field(ge=0)]
     ext: Ext | None = None
+
+
+class Manifest(Strict):
+    """The stored list of what was archived."""
+
+    sha256: Hex64
+    size: Annotated[int, Field(ge=1)]
+
+
+class Archive(Strict):
+    """The identity's word that one of its logs is whole in another place, and was taken away from here."""
+
+    bytes: Annotated[int, Field(ge=0)]
+    first: Annotated[int, Field(ge=0)]
+    issued: Annotated[int, Field(ge=0)]
+    last: Annotated[int, Field(ge=0)]
+    log: Head
+    manifest: Manifest
+    place: Text
+    runs: Annotated[int, Field(ge=0)]
+    verdict: Literal["intact", "incomplete"]
+    ext: Ext | None = None
+    retain: Annotated[int, Field(ge=0)] | None = None
 
 
 class WeightsList(Strict):

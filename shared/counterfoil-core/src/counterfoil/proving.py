@@ -87,6 +87,7 @@ def _bound(payload: bytes) -> Iterator[tuple[str, bytes]]:
 
 
 def mark(key: PublicKey, sig: bytes, message: bytes) -> bytes:
+    """What a valid signature is remembered by."""
     # Key and signature have one length each, so what is joined can be taken apart in one way only.
     return hashlib.sha256(key.raw + sig + message).digest()
 

@@ -62,7 +62,7 @@ ITEM_HEADER: Final = struct.Struct("<BI")
 NOTE_HEAD: Final = CHUNK_HEADER.size + ITEM_HEADER.size
 """Bytes in front of a checkpoint's text: its chunk's and its item's header."""
 
-FRAME: Final = 256 * 1024
+FRAME: Final = 1 << 20
 """Raw bytes after which a new zstd stream begins: damage costs at most the rest of one stream."""
 MAX_CHUNK: Final = 320 << 20
 MAX_ITEMS: Final = 1 << 16

@@ -51,7 +51,7 @@ class Standing:
     # -- what is asked ------------------------------------------------------------------------------------------------
 
     def had(self, head: statements.Head) -> bool | None:
-        """Whether a log of this evidence had a checkpoint; None when the log is not in it."""
+        """Whether a log of this evidence had a checkpoint; None when the log is not in it, or not that far yet."""
         name = head.origin.rpartition("/")[2]
         reader = read(open_written(self._recorder.evidence))
         if name not in reader.store.logs():
@@ -63,7 +63,10 @@ class Standing:
             for event in log.LogScan(reader.store, name).events():
                 if isinstance(event, log.CheckpointSeen):
                     self._checkpoint(event)
-            return self._heads.get(head.origin, {}).get(head.size) == head.root
+            known = self._heads.get(head.origin, {})
+            if reader.store.lags and head.size > max(known, default=0):
+                return None  # another machine's log, whose end is still on its way into the bucket
+            return known.get(head.size) == head.root
 
     def audience(self, handoff: str, *, origin: str) -> str | None:
         """Whom a handoff that this identity sealed here was for; None when it sealed no such.

@@ -8,10 +8,12 @@ from hashlib import sha256
 from typing import Any, Final
 
 from counterfoil import keys, statements
+from counterfoil.archived import Archived, archived_by
 from counterfoil.digest import Reference
 from counterfoil.dsse import PAYLOAD_TYPE, Envelope, pae
 from counterfoil.errors import CounterfoilError
 from counterfoil.log import Entry
+from counterfoil.logkeys import LogKeys
 from counterfoil.opening import Opened, opened
 from counterfoil.parent_lists import ParentLists
 from counterfoil.recorded import mould_of
@@ -62,6 +64,7 @@ class StatementCheck:
         self._manifests = Manifests(stored)
         self._payloads: dict[str, tuple[Reference, bool]] = {}
         self._begun = False
+        self.archived: list[Archived] = []
         self._moulds = shared.known.of(mould_of)
 
     @property
@@ -127,7 +130,7 @@ class StatementCheck:
             if not envelope.is_normal(entry.body):
                 self._say("CF-VERIFY-040", at, "an envelope is not in its normal form")
                 return
-            ring = _Ring(self.identity, self._bound, self._keyring)
+            ring = LogKeys(self.identity, self._bound, self._keyring)
             signers = envelope.verify(ring, check=self._shared.check)
             statement = statements.parse(envelope.payload)
         except CounterfoilError as exc:
@@ -137,6 +140,8 @@ class StatementCheck:
         self._stand(statement)
         if isinstance(predicate, statements.Binding):
             self._binding(predicate, signers, at)
+        elif isinstance(predicate, statements.Archive):
+            self._archive(predicate, signers, at)
         elif signer_of(predicate) not in signers:
             self._say("CF-VERIFY-041", at, "a statement names another key than the one that signed it")
         elif isinstance(predicate, statements.Handoff):
@@ -165,7 +170,7 @@ class StatementCheck:
         if isinstance(predicate, statements.Weights):
             if predicate.key not in signers:
                 return
-        elif not isinstance(predicate, statements.Binding):
+        elif isinstance(predicate, statements.Handoff | statements.Receipt):
             if predicate.sender.key not in signers:
                 return
             if predicate.own is not None or predicate.seen:
@@ -209,7 +214,7 @@ class StatementCheck:
         if (
             exc.code == "CF-DSSE-010"
             and theirs
-            and not isinstance(predicate, statements.Binding)
+            and not isinstance(predicate, statements.Binding | statements.Archive)
             and signer_of(predicate) in {one.keyid for one in envelope.signatures}
         ):
             self.handoffs += isinstance(predicate, statements.Handoff)
@@ -238,6 +243,20 @@ class StatementCheck:
             self._say("CF-VERIFY-043", at, "a binding's key and digest differ")
         else:
             self._bound[public.keyid] = (binding.actor, public)
+
+    def _archive(self, archive: statements.Archive, signers: list[str], at: str) -> None:
+        if self.is_blind:
+            return
+        keyid = "" if self.identity is None else self.identity.keyid
+        found = archived_by(archive, signers, identity=keyid, origin=self.origin, stored=self._stored)
+        if found is None:
+            self._say(
+                "CF-VERIFY-070",
+                at,
+                "an archive statement is not the identity's own, or its list does not fit",
+            )
+        else:
+            self.archived.append(found)
 
     def _handoff(self, digest: str, handoff: statements.Handoff, at: str) -> None:
         payload = Reference(handoff.content.payload, handoff.payload.size, handoff.payload.media)
@@ -316,31 +335,3 @@ class StatementCheck:
 def signer_of(predicate: statements.Handoff | statements.Receipt | statements.Weights) -> str:
     """The fingerprint of the key that a statement names as its signer's."""
     return predicate.key if isinstance(predicate, statements.Weights) else predicate.sender.key
-
-
-class _Ring:
-    """Keys a statement of this log may be signed with: the identity, bound actors, pinned senders."""
-
-    __slots__ = ("_bound", "_identity", "_keyring")
-
-    def __init__(
-        self,
-        identity: keys.PublicKey | None,
-        bound: dict[str, tuple[str, keys.PublicKey]],
-        keyring: keys.Keyring,
-    ) -> None:
-        self._identity = identity
-        self._bound = bound
-        self._keyring = keyring
-
-    def get(self, keyid: str) -> keys.PublicKey | None:
-        """The key behind a keyid, None when it is unknown here."""
-        if self._identity is not None and keyid == self._identity.keyid:
-            return self._identity
-        if keyid in self._bound:
-            return self._bound[keyid][1]
-        return self._keyring.get(keyid)
-
-    def resolve(self, keyid: str, spki: bytes) -> keys.PublicKey | None:
-        """A pinned key that the envelope carries along."""
-        return self._keyring.resolve(keyid, spki)

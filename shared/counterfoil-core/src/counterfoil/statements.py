@@ -19,6 +19,7 @@ from counterfoil.digest import sha256_hex
 from counterfoil.errors import CanonicalError, CounterfoilError, StatementError
 from counterfoil.predicates import (
     PARENTS_INLINE,
+    Archive,
     Authority,
     Binding,
     Handoff,
@@ -36,11 +37,13 @@ from counterfoil.predicates import (
 )
 
 __all__ = [
+    "ARCHIVE",
     "BINDING",
     "HANDOFF",
     "PARENTS_INLINE",
     "RECEIPT",
     "WEIGHTS",
+    "Archive",
     "Authority",
     "Binding",
     "Handoff",
@@ -70,6 +73,7 @@ TYPE: Final = "https://in-toto.io/Statement/v1"
 HANDOFF: Final = "urn:counterfoil:handoff:v1"
 RECEIPT: Final = "urn:counterfoil:receipt:v1"
 BINDING: Final = "urn:counterfoil:binding:v1"
+ARCHIVE: Final = "urn:counterfoil:archive:v1"
 WEIGHTS: Final = "urn:counterfoil:weights:v1"
 
 MAX_STATEMENT: Final = 8 * 1024
@@ -81,6 +85,7 @@ _PREDICATES: Final[dict[str, tuple[type[Strict], type[Strict]]]] = {
     HANDOFF: (Handoff, PayloadSubject),
     RECEIPT: (Receipt, HandoffSubject),
     BINDING: (Binding, NamedSubject),
+    ARCHIVE: (Archive, NamedSubject),
     WEIGHTS: (Weights, NamedSubject),
 }
 
@@ -92,7 +97,7 @@ _VALIDATORS: Final[dict[str, tuple[Any, Any]]] = {
 """What ``model_validate`` calls, without its wrapper."""
 
 
-Predicate: TypeAlias = Handoff | Receipt | Binding | Weights
+Predicate: TypeAlias = Handoff | Receipt | Binding | Archive | Weights
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,6 +224,8 @@ def _same_subject(statement: Statement) -> bool:
         return isinstance(predicate, Handoff) and subject.digest.counterfoil_v1 == predicate.content.payload
     if isinstance(predicate, Receipt):
         return subject.digest.sha256 == predicate.handoff
+    if isinstance(predicate, Archive):
+        return subject.digest.sha256 == predicate.manifest.sha256 and subject.name == predicate.log.origin
     if isinstance(predicate, Weights):
         return subject.digest.sha256 == predicate.root and subject.name == predicate.name
     return (

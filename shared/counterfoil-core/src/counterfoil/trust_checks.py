@@ -204,7 +204,7 @@ def judge(
     """The first rule of a policy that a verified statement breaks, if it breaks one."""
     if isinstance(predicate, statements.Weights):
         inside, key = True, predicate.key
-    elif isinstance(predicate, statements.Binding) or (
+    elif isinstance(predicate, statements.Binding | statements.Archive) or (
         isinstance(predicate, statements.Handoff) and predicate.proof == "recorded"
     ):
         inside, key = True, identity

@@ -14,6 +14,7 @@ from datetime import timedelta
 from typing import Final
 
 from counterfoil import evidence_checks, keys, trust
+from counterfoil.archived import Archived, largest
 from counterfoil.bundles.store import BundleStore
 from counterfoil.bundles.verifying import verify_bundle
 from counterfoil.checks import LogCheck
@@ -31,6 +32,7 @@ from counterfoil.reader import read
 from counterfoil.sidebyside import Elsewhere, SideBySide, enough
 from counterfoil.signatures import Signatures
 from counterfoil.stores import FolderStore
+from counterfoil.stores.joined import JoinedStore
 from counterfoil.tlog.continuing import Continuation, continues, parse_checkpoint
 from counterfoil.trust import Policy
 from counterfoil.trust_checks import Heads, Shared
@@ -49,6 +51,7 @@ def verify(
     policy: str | os.PathLike[str] | bytes | Policy | None = None,
     run: str | None = None,
     checkpoints: Sequence[bytes | str] = (),
+    archives: Sequence[str | os.PathLike[str] | FolderStore] = (),
     full: bool = False,
     jobs: int | None = None,
     engine: str | Engine | None = None,
@@ -61,12 +64,13 @@ def verify(
     place of the pinned ones, TrustError (CF-TRUST-001 to 003) when it is none; ``run`` judges only the logs that hold
     that run or cannot be read to their end (a bundle is judged as a whole); ``checkpoints`` are notes kept elsewhere
     which the evidence must continue: each becomes a finding or a member of ``continues``, NoteError when one is no
-    checkpoint; ``full`` computes signatures again that were found valid before; ``jobs`` processes read segments
-    side by side (default: as many as there are cores, where there is much to read); ``retain`` is how long the objects
-    of evidence in a bucket must be locked from their upload on (default: the setting, else the locks must hold now).
-    ``engine`` (``pool``, ``dask``,
-    ``ray``, or one of one's own) reads them on other workers, those at ``scheduler`` if that is named: the outcome is
-    the same, and ``elsewhere`` of the result tells who did the work. EngineError when that cannot begin.
+    checkpoint; ``archives`` are places that logs of this evidence went to, judged with it as one: each archived log
+    must be in one of them as it was; ``full`` computes signatures again that were found valid before; ``jobs``
+    processes read segments side by side (default: as many as there are cores, where there is much to read);
+    ``retain`` is how long the objects of evidence in a bucket must be locked from their upload on (default: the
+    setting, else the locks must hold now). ``engine`` (``pool``, ``dask``, ``ray``, or one of one's own) reads them on
+    other workers, those at ``scheduler`` if that is named: the outcome is the same, and ``elsewhere`` of the result
+    tells who did the work. EngineError when that cannot begin.
     """
     for note in checkpoints:
         parse_checkpoint(note)
@@ -83,7 +87,10 @@ def verify(
             out = Verification(list(judging.doubts))
             verify_bundle(reader.store.root, judging.ring, out, shared=judging.begin(), kept=checkpoints)
             return out
-        return settled(reader.store, judging, run, checkpoints).result
+        store = reader.store
+        if archives:
+            store = JoinedStore(store, [read(one).store for one in archives])
+        return settled(store, judging, run, checkpoints).result
 
 
 @contextlib.contextmanager
@@ -196,8 +203,6 @@ def examine(
         names = [name for name in names if name in wanted or _in_scope(store, name, heads, run)]
     found.extend(store.doubts(None if run is None else names, retain=judging.retain))
     for check in _judged(store, names, judging, heads, own, shared):
-        found.extend(check.findings)
-        notes.extend(check.notes)
         checks[check.name] = check
         outcomes[check.name] = Outcome(
             check.name,
@@ -205,18 +210,34 @@ def examine(
             check.checkpoints,
             check.cites,
             check.statements.is_blind or check.scan.unread,
+            evidence_checks.is_apart(check),
+            check.findings.has("broken"),
         )
         if check.scan.unread:
             shared.acceptances.leave_out(check.origin)
+    archived = largest(one for check in checks.values() for one in check.statements.archived)
+    parts = _left_over(store, archived, outcomes, found) if run is None else []
+    for name, check in checks.items():
+        if name in parts:
+            del outcomes[name]  # what it says stands in the archive
+            continue
+        found.extend(check.findings)
+        notes.extend(check.notes)
         for key, count in check.counts.items():
             out.counts[key] += count
-    out.counts["logs"] = len(names)
+    out.counts["logs"] = len(outcomes)
+    # What cannot be read may tell of an archive.
+    partial = run is not None or any(check.scan.unread for check in checks.values())
     for one in outcomes.values():
-        found.extend(evidence_checks.cited(one, outcomes, partial=run is not None, lags=store.lags))
+        found.extend(evidence_checks.cited(one, outcomes, archived, partial=partial, lags=store.lags))
+    if run is None:
+        found.extend(evidence_checks.unlike(outcomes, archived))
+        found.extend(evidence_checks.interrupted(name) for name in parts)
+        notes.extend(evidence_checks.kept_elsewhere(archived, [one.origin for one in outcomes.values()]))
     known = {one.origin: one.checkpoints for one in outcomes.values() if not one.blind}
     found.extend(shared.heads.findings(known, lags=store.lags))
     found.extend(shared.acceptances.findings())
-    found.extend(evidence_checks.absent(store, heads, outcomes, partial=run is not None))
+    found.extend(evidence_checks.absent(store, heads, outcomes, archived, partial=partial))
     found.extend(evidence_checks.copied(store, heads, outcomes))
     for note in kept:
         went = continues(store, checks, note)
@@ -237,6 +258,20 @@ def examine(
     out.findings, out.notes = found.whole(), notes.whole()
     out.elsewhere = judging.elsewhere
     return Examined(out, checks, {name: check.findings.whole() for name, check in checks.items()})
+
+
+def _left_over(
+    store: FolderStore, archived: dict[str, Archived], outcomes: dict[str, Outcome], found: Findings
+) -> list[str]:
+    """Archived logs of which only a part is still here; what is wrong in the archives is said."""
+    try:
+        if isinstance(store, JoinedStore):
+            found.extend(evidence_checks.in_archives(store.archives, archived))
+        here = {name: one.origin for name, one in outcomes.items()}
+        return evidence_checks.left_over(store, archived, here)
+    except StoreError as exc:
+        found.add(_finding(exc, "cannot-tell"))
+        return []
 
 
 def _judged(

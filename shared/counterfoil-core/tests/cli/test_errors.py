@@ -14,7 +14,7 @@ import pytest
 CORE = Path(__file__).resolve().parents[2]
 READING = ["verify", "log", "graph", "handoffs"]
 COMMANDS = ["run", *READING, "show", "digest", "doctor", "environment", "init", "keys", "demo"]
-COMMANDS += ["bundle", "diff", "export", "policy", "report", "scrub", "weights"]
+COMMANDS += ["archive", "bundle", "diff", "export", "policy", "pull", "push", "report", "scrub", "weights"]
 
 
 def refused(done: Any, code: str) -> None:
@@ -160,7 +160,7 @@ def test_reading_changes_nothing_and_is_not_recorded(process: Any, desk: Any) ->
 
 
 def test_every_code_is_listed() -> None:
-    source = "".join(path.read_text() for path in (CORE / "src" / "counterfoil" / "cli").rglob("*.py"))
+    source = "".join(path.read_text() for path in (CORE / "src" / "counterfoil").rglob("*.py"))
     used = set(re.findall(r"CF-CLI-\d{3}", source))
     table = (CORE.parent / "spec" / "errors.md").read_text(encoding="utf-8")
     listed = re.findall(r"^\| (CF-CLI-\d{3}) \| [^|]+ \| [^|]+ \|$", table, re.MULTILINE)

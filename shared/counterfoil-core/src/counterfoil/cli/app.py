@@ -11,6 +11,7 @@ import typer
 
 from counterfoil._version import __version__
 from counterfoil.cli import (
+    archive,
     bundle,
     demo,
     diff,
@@ -100,6 +101,7 @@ def _build() -> typer.Typer:
     app.command("environment")(environment.environment)
     app.command("export")(export.export)
     app.command("scrub")(scrub.scrub)
+    app.command("archive")(archive.archive)
     app.command("push")(push.push)
     app.command("pull")(pull.pull)
     group = typer.Typer(invoke_without_command=True, callback=keys.keys, **options)

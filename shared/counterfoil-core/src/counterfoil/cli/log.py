@@ -9,7 +9,7 @@ from counterfoil.cli.options import Actor, Debug, E, Evidence, Json, Op, Run, ev
 from counterfoil.cli.rows import clock, row, statement_of
 from counterfoil.cli.source import Choice, actor_name, open_source, short
 from counterfoil.log import Entry
-from counterfoil.statements import Handoff, Receipt
+from counterfoil.statements import Archive, Handoff, Receipt
 from counterfoil.views import Runs
 
 __all__ = ["log"]
@@ -80,6 +80,8 @@ def _about(entry: Entry, actor: str) -> str:
             return output.clean(f"{senders} -> {actor_name(content.to)} ({content.kind})")
         if isinstance(predicate, Receipt):
             return output.clean(f"{predicate.status} {short(predicate.handoff)}")
+        if isinstance(predicate, Archive):
+            return output.clean(f"log {predicate.log.origin.rpartition('/')[2]} is in {predicate.place}")
         return f"key {short(predicate.key)}"
     if entry.op == "statement":
         return "(of an unknown kind)"

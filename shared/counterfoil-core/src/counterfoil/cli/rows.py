@@ -61,7 +61,7 @@ def row(entry: Entry) -> dict[str, Any]:
         found["at"] = predicate.issued * 1000
         if isinstance(predicate, statements.Binding):
             found["actor"] = predicate.actor
-        elif not isinstance(predicate, statements.Weights):
+        elif isinstance(predicate, statements.Handoff | statements.Receipt):
             found["actor"], found["run"] = predicate.sender.actor, predicate.run
         if isinstance(predicate, statements.Handoff):
             found["call"] = predicate.call

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -13,10 +14,14 @@ from counterfoil.cli import output
 from counterfoil.cli.options import Debug, E, Evidence, Json, evidence_path, option
 from counterfoil.cli.progress import watched
 from counterfoil.cli.source import Source
-from counterfoil.errors import ConfigError, NoteError
+from counterfoil.dsse import Envelope
+from counterfoil.errors import ConfigError, EnvelopeError, NoteError
 from counterfoil.findings import EXIT_CODES, Finding, Verification
+from counterfoil.keys import Keyring
 from counterfoil.reader import read
 from counterfoil.settings import load as settings
+from counterfoil.statements import Archive
+from counterfoil.stores import FolderStore
 from counterfoil.stores.s3.options import duration
 from counterfoil.tlog.continuing import parse_checkpoint
 
@@ -66,6 +71,17 @@ def verify(
             help="A checkpoint kept elsewhere, which the evidence must continue; may be given again.",
         ),
     ] = None,
+    archive: Annotated[
+        list[str] | None,
+        option(
+            "--archive",
+            metavar="PLACE",
+            help="An archive that logs of this evidence went to, judged with it; may be given again.",
+        ),
+    ] = None,
+    archived: Annotated[
+        bool, typer.Option("--archived", help="Judge it with the archives that its own statements name.")
+    ] = False,
     policy: Annotated[
         str | None,
         option("--policy", metavar="FILE", help="Judge by this trust policy (default: the setting)."),
@@ -121,6 +137,7 @@ def verify(
       counterfoil verify --run last
       counterfoil verify theirs/ --keyring theirs.json
       counterfoil verify theirs/ --checkpoint kept/checkpoint
+      counterfoil verify --archive /mnt/archive
       counterfoil verify run.bundle
       counterfoil verify --policy policy.json
       counterfoil verify s3://bucket/evidence --engine dask --scheduler tls://host:8786
@@ -134,6 +151,7 @@ def verify(
     chosen = Source(store).run_id(run)
     kept = [_kept(path) for path in checkpoint or ()]
     found = settings()
+    places = [*(archive or ()), *(_named(store, Keyring.load(keyring)) if archived else ())]
     with watched(store):
         result = verification.verify(
             store,
@@ -141,6 +159,7 @@ def verify(
             policy=policy or found.policy,
             run=chosen,
             checkpoints=kept,
+            archives=places,
             full=full or not found.cache,
             jobs=jobs,
             retain=None if retain is None else duration(retain, name="--retain"),
@@ -169,6 +188,18 @@ def verify(
         )
     output.out(summary(result))
     return EXIT_CODES[result.verdict]
+
+
+def _named(store: FolderStore, ring: Keyring) -> list[str]:
+    """The places that archive statements by pinned identities name: nobody else sends a reader anywhere."""
+    found = set()
+    for entry, statement in read(store).statements():
+        said = statement.predicate
+        if isinstance(said, Archive):
+            with contextlib.suppress(EnvelopeError):
+                if said.log.origin.partition("/")[0] in Envelope.parse(entry.body).verify(ring):
+                    found.add(said.place)
+    return sorted(found)
 
 
 def _kept(path: Path) -> bytes:

@@ -233,9 +233,10 @@ def _read_state(
     )
 
 
-def _said(code: str, at: str, message: str, verdict: str, asked: bool, digest: str | None) -> Said:
-    if digest is not None:
-        _text(digest)
+def _said(code: str, at: str, message: str, verdict: str, asked: bool, told: str | list[str] | None) -> Said:
+    if told is not None:
+        _texts(told if type(told) is list else [told])
+    digest = tuple(told) if type(told) is list else told
     return Said(_text(code), _text(at), _text(message), _verdict(verdict), _of_type(bool, asked), digest)
 
 

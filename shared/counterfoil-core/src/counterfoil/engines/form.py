@@ -70,7 +70,7 @@ def pack_part(part: Part, *, packed: bool = False) -> bytes:
             signed.add(item)
         elif isinstance(item, Said):
             kinds.append("f")
-            said.append([*item[:5], item.digest if type(item.digest) is str else None])
+            said.append([*item[:5], item.digest if isinstance(item.digest, str | tuple) else None])
         else:
             kinds.append("e")
             events.append(_event(item, tail))

@@ -24,7 +24,7 @@ __all__ = ["MODEL_OPS", "Citing", "bind_model"]
 _log: Final = logging.getLogger("counterfoil")
 
 MODEL_OPS: Final = frozenset({"chat", "text_completion", "embeddings"})
-_LOOK_MAX: Final = 256 << 20
+_LOOK_MAX: Final = 16 << 20
 """Bytes of evidence that are searched for a manifest that the home has no copy of: the application waits meanwhile."""
 
 _bound: Final[dict[str, Manifest | None]] = {}
@@ -43,7 +43,7 @@ def bind_model(
         return None
     if evidence is None:
         evidence = settings.load().evidence
-    found = _find(weights, os.fspath(evidence))
+    found = _find(weights, os.fspath(evidence), most=None)
     _bound[model] = found
     return found.digest
 
@@ -92,7 +92,7 @@ class Citing:
         if model not in self._found:
             self._found[model] = None
             try:
-                self._found[model] = _find(wanted, self._evidence)
+                self._found[model] = _find(wanted, self._evidence, most=_LOOK_MAX)
             except CounterfoilError as exc:
                 self._lost(model, exc, loss)
         return self._found[model]
@@ -105,7 +105,7 @@ class Citing:
             loss(f"the weights that a model is bound to were not found: {exc.code}", 1)
 
 
-def _find(wanted: str, evidence: str) -> Manifest:
+def _find(wanted: str, evidence: str, *, most: int | None) -> Manifest:
     """A manifest from the home, or else from the evidence; it is kept in the home then."""
     from counterfoil.weights import manifests
 
@@ -114,7 +114,7 @@ def _find(wanted: str, evidence: str) -> Manifest:
     except WeightsError as exc:
         if exc.code != "CF-WEIGHTS-010":
             raise
-        found = manifests.choose(_standing(evidence), wanted)
+        found = manifests.choose(_standing(evidence, most), wanted)
         manifests.keep(found)
     if found.signed_by() is None:
         raise WeightsError(
@@ -126,12 +126,12 @@ def _find(wanted: str, evidence: str) -> Manifest:
     return found
 
 
-def _standing(evidence: str) -> list[Manifest]:
+def _standing(evidence: str, most: int | None) -> list[Manifest]:
     from counterfoil.weights import manifests
 
     store = open_store(evidence)
     try:
         sizes = sum(store.segment_size(log, one) for log in store.logs() for one in store.segments(log))
-        return manifests.of_evidence(evidence) if sizes <= _LOOK_MAX else []
+        return manifests.of_evidence(evidence) if most is None or sizes <= most else []
     except (CounterfoilError, OSError):
         return []

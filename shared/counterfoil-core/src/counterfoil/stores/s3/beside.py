@@ -59,8 +59,8 @@ class Beside(S3Store):
         self._at = 0.0
 
     def exists(self) -> bool:
-        """Whether there is a log, here or there."""
-        return bool(self.logs())
+        """Whether there is a log there, or a place for one here."""
+        return self.spool.exists() or bool(self.logs())
 
     def logs(self) -> list[str]:
         """Log ids, sorted."""

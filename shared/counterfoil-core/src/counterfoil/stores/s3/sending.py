@@ -43,6 +43,11 @@ class Sender:
             StoreError: CF-S3-001..013: it is not there yet; CF-STORE-001: the file cannot be read or marked.
         """
         name = self.spool.segment_name(log, number)
+        if (first := min(self.spool.pending(log), default=number)) < number:
+            # What is marked as sent is removed with all before it.
+            raise StoreError(
+                f"segment {first} is not in the bucket yet", code="CF-S3-041", where=name, hint="report this"
+            )
         key = self.bucket.address.key(name)
         try:
             with self.spool.open_segment(log, number) as file:

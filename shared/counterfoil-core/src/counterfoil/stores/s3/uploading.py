@@ -167,7 +167,7 @@ class Uploader:
         due = self._dead_at
         if any(self._owed(log) for log in self._sealed):
             due = min(due, self._retry_at)
-        timeout = max(0.0, due - now)
+        timeout = max(0.0, max(due, self._retry_at) - now)  # a failing bucket is left alone until then
         ending = False
         while True:
             try:
