@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import counterfoil
+from counterfoil.findings import Finding
 from counterfoil.report import gathering, picture
 from counterfoil.report.picture import Group
 from counterfoil.report.tables import LANES, Room, moment
@@ -55,7 +56,16 @@ def test_findings_are_listed_up_to_a_number(
         (evidence / f"foreign{number}").write_text("x", encoding="utf-8")
     monkeypatch.setattr(page, "FINDINGS", 2)
     text = report(cli, evidence, code=3)
+    assert [one.count("CF-VERIFY") for one in text.split("<h3>")].count(2) == 1
     assert "3 more findings are not listed: counterfoil verify lists them" in text
+
+
+def test_the_gravest_findings_come_first() -> None:
+    found = [
+        Finding(f"CF-X-{n}", "", "", "", v) for n, v in enumerate(("incomplete", "cannot-tell", "broken"))
+    ]
+    told = page._findings("Findings", found)
+    assert told.index("CF-X-2") < told.index("CF-X-1") < told.index("CF-X-0")
 
 
 def test_many_actors_have_no_lanes_but_names(cli: Any, home: Any, tmp_path: Path) -> None:
