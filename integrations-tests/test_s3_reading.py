@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
@@ -97,6 +98,8 @@ def test_commands_read_a_bucket_as_they_read_a_folder(
         ("log", "--json"),
         ("handoffs", "--json", "--hops"),
         ("graph", "--json"),
+        ("graph", "--mermaid"),
+        ("graph", "--dot"),
         ("show", "run/1", "--json", "-e"),
         ("environment", "--json"),
         ("verify", "--json"),
@@ -107,6 +110,16 @@ def test_commands_read_a_bucket_as_they_read_a_folder(
         for side in ("left", "right"):
             one[side].pop("evidence")
     assert differ[0] == differ[1]
+
+
+def test_a_page_is_the_same_from_both_but_for_place_and_time(filled: Any) -> None:
+    pages = []
+    for place in (filled.uri, str(filled.folder / "evidence")):
+        out = filled.folder / "case.html"
+        assert main(["report", place, "--force", "-o", str(out)]) == 0
+        text = re.sub(r"Verified [-0-9 :]+ UTC", "", out.read_text(encoding="utf-8"))
+        pages.append(text.replace(place, "PLACE"))
+    assert pages[0] == pages[1]
 
 
 def test_a_bundle_and_an_export_are_the_same_from_both(filled: Any) -> None:
