@@ -55,7 +55,7 @@ def test_killed_at_some_changes(lab: Any, direct: bool) -> None:
     logs = aged(lab)
     count = changes(logs, direct=direct)
     assert count > 40
-    for at in range(3, count, count // 4):
+    for at in range(3, count, count // 3):
         check_killed(lab, logs, at, direct=direct)
 
 

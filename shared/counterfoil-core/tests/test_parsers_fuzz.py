@@ -32,7 +32,11 @@ from counterfoil.stores import FolderStore
 
 FUZZING = Path(__file__).parent / "fuzzing"
 
-HEAVY = {"segment_file", "log_entries", "log_printed", "selectors"} | wholes.WHOLE | surroundings.WHOLE
+HEAVY = (
+    {"segment_file", "log_entries", "log_printed", "log_page", "selectors"}
+    | wholes.WHOLE
+    | surroundings.WHOLE
+)
 """Targets that read a whole evidence folder per input."""
 SECONDS = 8
 """Of a fuzzer on each parser: all of them take less than four minutes on two cores."""

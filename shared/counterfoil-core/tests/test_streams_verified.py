@@ -152,3 +152,29 @@ def test_a_stream_that_was_not_kept_reads_as_nothing(lab: Any, monkeypatch: pyte
     reader = counterfoil.read(lab.evidence)
     (view,) = reader.calls()
     assert list(frames_of(reader, view)) == []
+
+
+def test_what_is_told_in_two_segments_is_told_once(lab: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A call that is told again in another segment, wrongly: in order or side by side, nobody looks at it twice."""
+    monkeypatch.setattr(appending, "SEGMENT_SIZE", 1000)
+    recorder = lab.recorder()
+    for lies in (False, True, True):
+        with monkeypatch.context() as patched:
+            if lies:
+                patched.setattr(frames.Running, "stated", _lying(frames.Running.stated))
+            call = recorder.start("chat", "m", actor=("a",), id="c" * 32)
+            for number in range(600):
+                recorder.stream(call).add(TEXT, f"{number} ")
+            recorder.end(call, response=recorder.value("x" * 2000))
+        recorder.open().checkpoint()
+        assert recorder.flush()
+        lab.record(1)
+        for number in range(20):
+            recorder.end(
+                recorder.start("chat", str(number), actor=("a",), request=recorder.value({"n": number}))
+            )
+        assert recorder.flush()
+    recorder.close()
+    assert len(list(lab.evidence.rglob("*.seg"))) > 3
+    Counted(monkeypatch)
+    assert same(lab.evidence).verdict == "intact"

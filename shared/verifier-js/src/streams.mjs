@@ -158,6 +158,15 @@ export class Streams {
     this.blobs = blobs;
     /** @type {Map<string, Running>} those with a checkpoint and without an end */
     this.open = new Map();
+    /** @type {Set<string>} streams that began or ended, and lists of parts: each is looked into once */
+    this.told = new Set();
+  }
+
+  /** Whether something is told for the first time. */
+  first(name) {
+    const first = !this.told.has(name);
+    this.told.add(name);
+    return first;
   }
 
   /** Whether all is well with the stream that a record states, if it does. */
@@ -180,7 +189,8 @@ export class Streams {
       throw new Wrong("a checkpoint lacks what it has to say");
     const running = number === 1 ? new Running(call) : this.open.get(call);
     this.open.delete(call);
-    if (part === undefined) return;
+    if (part === undefined || (number === 1 && !this.first(`begun ${call}`))) return;
+    if (running === undefined && this.told.has(`begun ${call}`)) return;
     if (running === undefined || running.parts.length !== number - 1)
       throw new Wrong("a checkpoint does not follow the one before");
     this.take(running, isPart(part));
@@ -192,7 +202,7 @@ export class Streams {
     const known = typeof call === "string" ? this.open.get(call) : undefined;
     if (typeof call === "string") this.open.delete(call);
     if (typeof call !== "string" || !isEnd(stream)) throw new Wrong("what is stated is no stream");
-    if (stream.parts === undefined) return;
+    if (stream.parts === undefined || !this.first(`ended ${call}`)) return;
     const parts = this.listed(stream.parts);
     const goesOn = known !== undefined && known.parts.every((digest, at) => parts[at]?.sha256 === digest);
     const running = goesOn ? known : new Running(call);
@@ -206,6 +216,7 @@ export class Streams {
     let list = parts;
     if (isReference(parts)) {
       if (!this.blobs.there(parts)) throw new Absent();
+      if (!this.first(`list ${parts.sha256}`)) throw new Wrong("the list is another stream's");
       const bytes = parts.media === VALUE && parts.size <= MOST_PART ? this.blobs.load(parts.sha256) : null;
       const { value } = attempt(() => readCanonical(bytes ?? Buffer.alloc(0)).value);
       list = Array.isArray(value) ? value.map((one) => (hasExactly(one, "$ref") ? one.$ref : null)) : null;

@@ -86,7 +86,7 @@ def read_up_to(fd: int, most: int) -> bytes:
     return bytes(out)
 
 
-def write_given(path: str | os.PathLike[str], data: bytes, *, replace: bool) -> None:
+def write_given(path: str | os.PathLike[str], data: bytes, *, replace: bool, mode: int = 0o644) -> None:
     """Put bytes in a file's place in one step: a new file beside it, on disk, then renamed.
 
     The new file has a name that nobody can guess and is opened through no link. A link at ``path`` is refused, for
@@ -98,7 +98,7 @@ def write_given(path: str | os.PathLike[str], data: bytes, *, replace: bool) -> 
         raise OSError(errno.ELOOP, "a link is in the way", str(place))
     if not replace and place.exists():
         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(place))
-    with _beside(place) as (fd, temporary):
+    with _beside(place, mode) as (fd, temporary):
         view = memoryview(data)
         while view:
             view = view[os.write(fd, view) :]
@@ -111,10 +111,10 @@ def write_given(path: str | os.PathLike[str], data: bytes, *, replace: bool) -> 
 
 
 @contextlib.contextmanager
-def _beside(place: Path) -> Iterator[tuple[int, Path]]:
+def _beside(place: Path, mode: int) -> Iterator[tuple[int, Path]]:
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     temporary = place.with_name(f".{place.name}.{secrets.token_hex(16)}.tmp")
-    fd = os.open(temporary, flags, 0o644)
+    fd = os.open(temporary, flags, mode)
     try:
         yield fd, temporary
     finally:

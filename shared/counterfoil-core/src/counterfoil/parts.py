@@ -102,6 +102,7 @@ class Part(NamedTuple):
     more: dict[Verdict, int]
     valid: set[bytes]
     keys: dict[str, bytes]
+    told: set[str]
 
 
 def check_part(task: Task, told: Callable[[int], None] | None = None) -> Part | None:
@@ -197,6 +198,7 @@ def _check(task: Task, told: Callable[[int], None] | None) -> Part | None:
         more,
         signatures.valid,
         signatures.learned,
+        check.streams.told,
     )
 
 
@@ -227,6 +229,9 @@ def judge_part(check: LogCheck, part: Part, proven: Proven) -> bool:
         return False
     if not check.records.follows(before, part.ties.touched) or not stored.follows(before.parts, part.rows):
         return False
+    if not check.records.streams.told.isdisjoint(part.told):
+        return False
+    check.records.streams.told |= part.told
     proven.take(part.valid)
     for digest, place in part.citable.items():
         stored.citable.setdefault(digest, place)

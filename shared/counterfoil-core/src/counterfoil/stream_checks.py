@@ -51,11 +51,14 @@ def states(content: dict[str, Any], context: dict[str, Any]) -> bool:
 class StreamCheck:
     """Streams of one log in the order of its records; ``open`` are those with a checkpoint and without an end.
 
+    ``told`` are streams that began or ended, and lists of parts: each is looked into once, however often it is named.
+
     With ``before`` only a part of the log passes by; unless ``whole`` its checkpoints of streams may be missing.
     """
 
     def __init__(self, stored: Source, *, before: Before | None = None, whole: bool = True) -> None:
         self.open: dict[str, Running] = {}
+        self.told: set[str] = set()
         self._stored = stored
         self._before = before
         self._whole = whole
@@ -88,11 +91,13 @@ class StreamCheck:
         ):
             raise _Wrong("a stream's checkpoint lacks what it has to say")
         known = self.open.pop(call, None)
-        if "part" not in stream:
+        if "part" not in stream or (number == 1 and not self._first(f"begun {call}")):
             return
         running = Running(call) if number == 1 else known
         if running is None and self._before is not None:
             raise NotAlone
+        if running is None and f"begun {call}" in self.told:
+            return  # it follows one that was passed over, or that was wrong
         if running is None or running.number != number - 1:
             raise _Wrong("a stream's checkpoint does not follow the one before")
         self._take(running, _part(stream["part"]))
@@ -104,7 +109,7 @@ class StreamCheck:
         running = self.open.pop(call, None) if type(call) is str else None
         if type(call) is not str or not _is_end(stream):
             raise _Wrong("what is stated of a stream is no such thing")
-        if "parts" not in stream:
+        if "parts" not in stream or not self._first(f"ended {call}"):
             return
         parts = list(self._listed(stream["parts"]))
         begun = running.number if running is not None else 0
@@ -121,6 +126,8 @@ class StreamCheck:
             apart = Reference.from_dict(parts)
             if not self._stored.there(apart):
                 raise _Absent
+            if not self._first(f"list {apart.sha256}"):
+                raise _Wrong("the list of a stream's parts is another stream's")
             try:
                 read = self._stored.read(apart) if apart.media == MEDIA_JSON else b""
                 parts = canonical.loads_canonical(read, max_bytes=_MOST_LIST)
@@ -136,6 +143,11 @@ class StreamCheck:
             raise _Wrong("a stream's parts are no list")
         for one in parts:
             yield _part(one)
+
+    def _first(self, name: str) -> bool:
+        new = name not in self.told
+        self.told.add(name)
+        return new
 
     def _take(self, running: Running, part: Reference) -> None:
         if not self._stored.there(part):

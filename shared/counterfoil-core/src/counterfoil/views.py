@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from urllib.parse import unquote
 
 from counterfoil import records, statements, tree
 from counterfoil.digest import Reference, sha256_hex
@@ -11,7 +12,7 @@ from counterfoil.dsse import Envelope
 from counterfoil.errors import CounterfoilError
 from counterfoil.log import Entry
 
-__all__ = ["CallView", "RunView", "Runs", "belongs", "join", "of_run"]
+__all__ = ["CallView", "RunView", "Runs", "actor_name", "belongs", "join", "of_run"]
 
 
 @dataclass(slots=True)
@@ -107,6 +108,11 @@ def join(found: dict[str, CallView], entry: Entry) -> CallView | None:
     elif phase == "end" and id in found and found[id].end is None:
         found[id].end, found[id].end_digest = entry, sha256_hex(entry.body_bytes)
     return found.get(id)
+
+
+def actor_name(actor: str) -> str:
+    """An actor path as people read it: names decoded, joined by ``/``."""
+    return "/".join(unquote(name) for name in actor.split("/"))
 
 
 def belongs(predicate: statements.Handoff | statements.Receipt, origin: str) -> bool:

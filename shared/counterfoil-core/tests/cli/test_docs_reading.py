@@ -1,10 +1,12 @@
-"""``docs/reading.md``: its examples are run one after the other, and print what the page says."""
+"""``docs/reading.md`` and ``docs/report.md``: examples are run one after the other, and print what the pages say."""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 DOCS = Path(__file__).resolve().parents[4] / "docs"
 PAGE = (DOCS / "reading.md").read_text(encoding="utf-8")
@@ -13,10 +15,10 @@ VARIES = re.compile(r"\\\.\\\.\\\.|\b(?=[0-9a-f]*[0-9])[0-9a-f]{8,}\b|\d+")
 """In a page as it is escaped: what is left out, identifiers and digests, numbers."""
 
 
-def examples() -> list[tuple[list[str], str]]:
+def examples(page: str = PAGE) -> list[tuple[list[str], str]]:
     """The words of each command, and what is printed below it."""
     found = []
-    for block in BLOCK.findall(PAGE):
+    for block in BLOCK.findall(page):
         for part in re.split(r"^\$ counterfoil ", block, flags=re.MULTILINE)[1:]:
             command, _, printed = part.partition("\n")
             found.append((command.split(), printed))
@@ -43,9 +45,12 @@ def test_the_page_has_an_example_of_each_command() -> None:
     assert named <= {words[0] for words, _ in examples()}
 
 
-def test_examples_print_what_the_page_says(cli: Any, desk: Any, tmp_path: Path) -> None:
+@pytest.mark.parametrize("page", ["reading", "report"])
+def test_examples_print_what_the_page_says(cli: Any, desk: Any, tmp_path: Path, page: str) -> None:
     desk.copy(tmp_path / "evidence")
-    for words, printed in examples():
+    found = examples((DOCS / f"{page}.md").read_text(encoding="utf-8"))
+    assert found
+    for words, printed in found:
         done = cli(*words)
         assert done.returncode == (1 if printed.endswith("different: ...\n") else 0), (words, done.stderr)
         assert done.stderr == "", words
@@ -59,9 +64,11 @@ def test_what_differs_is_still_matched() -> None:
     assert re.fullmatch(pattern("a\n...\nb ...\n"), "a\nx\ny\nb c\n")
 
 
-def test_links_lead_somewhere() -> None:
-    for target, anchor in re.findall(r"\]\(([\w./-]*)(?:#([\w-]+))?\)", PAGE):
-        page = PAGE if not target else (DOCS / target).read_text(encoding="utf-8")
+@pytest.mark.parametrize("name", ["reading", "report"])
+def test_links_lead_somewhere(name: str) -> None:
+    text = (DOCS / f"{name}.md").read_text(encoding="utf-8")
+    for target, anchor in re.findall(r"\]\(([\w./-]*)(?:#([\w-]+))?\)", text):
+        page = text if not target else (DOCS / target).read_text(encoding="utf-8")
         heads = {
             re.sub(r"[^\w -]", "", head).strip().lower().replace(" ", "-")
             for head in re.findall(r"^#+ (.*)$", page, re.MULTILINE)

@@ -14,7 +14,7 @@ import pytest
 CORE = Path(__file__).resolve().parents[2]
 READING = ["verify", "log", "graph", "handoffs"]
 COMMANDS = ["run", *READING, "show", "digest", "doctor", "environment", "init", "keys", "demo"]
-COMMANDS += ["bundle", "diff", "export", "policy", "pull", "push", "scrub", "weights"]
+COMMANDS += ["archive", "bundle", "diff", "export", "policy", "pull", "push", "report", "scrub", "weights"]
 
 
 def refused(done: Any, code: str) -> None:

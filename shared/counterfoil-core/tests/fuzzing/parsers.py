@@ -33,6 +33,10 @@ from counterfoil.cli import select
 from counterfoil.dsse import Envelope
 from counterfoil.errors import CounterfoilError, LogError
 from counterfoil.reader import _Value, read
+from counterfoil.report import diagrams
+from counterfoil.report.gathering import gather
+from counterfoil.report.page import Judged, page
+from counterfoil.report.picture import Group, picture
 from counterfoil.stores import FolderStore
 from counterfoil.verification import verify
 
@@ -238,6 +242,18 @@ def log_entries(data: bytes) -> None:
         _look_at(evidence)
 
 
+def log_page(data: bytes) -> None:
+    """The same log as a page and as diagrams: whatever is in it, there is a page."""
+    with place().holding(place().build(data)) as evidence:
+        judged = Judged(verify(evidence, keyring=place().ring), place().ring, 0)
+        reader = read(evidence)
+        case = gather(reader)
+        made = page(reader, case, judged, place="here", run=None, content=True)
+        assert made.encode().endswith(b"</html>\n")
+        for draw in (diagrams.mermaid, diagrams.dot):
+            draw([picture(part.graph, Group("run", "run"), hops=True) for part in case.parts])
+
+
 _VIEWS = (
     ("verify",),
     ("log",),
@@ -381,6 +397,7 @@ def _seeds(name: str) -> list[bytes]:
         "segment_file": [here.whole],
         "log_entries": [lines],
         "log_printed": [lines],
+        "log_page": [lines],
         "home_keyring": [(here.home / "keyring.json").read_bytes()],
         "home_head": [head],
         "home_identity": [(here.home / "identity.pem").read_bytes()],
@@ -442,7 +459,7 @@ TARGETS: dict[str, Target] = (
                 stream,
                 segment_file,
             ),
-            *(log_entries, log_printed, home_keyring, home_head, home_identity, settings_file),
+            *(log_entries, log_printed, log_page, home_keyring, home_head, home_identity, settings_file),
             *(settings_environment, selectors),
         )
     }

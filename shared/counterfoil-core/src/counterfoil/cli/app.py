@@ -28,6 +28,7 @@ from counterfoil.cli import (
     policy,
     pull,
     push,
+    report,
     scrub,
     show,
     verify,
@@ -93,6 +94,7 @@ def _build() -> typer.Typer:
     app.command("graph")(graph.graph)
     app.command("handoffs")(handoffs.handoffs)
     app.command("bundle")(bundle.bundle)
+    app.command("report")(report.report)
     app.command("diff")(diff.diff)
     app.command("digest")(digest.digest)
     app.command("doctor")(doctor.doctor)

@@ -52,7 +52,7 @@ def archive(
     evidence: Evidence = None,
     debug: Debug = False,
 ) -> int:
-    """Move old logs to an archive, with a signed word that they are there.
+    """Move old logs away, and sign where they are.
 
     \b
     Examples:

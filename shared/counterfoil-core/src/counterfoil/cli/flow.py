@@ -5,22 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Final
 
-from counterfoil import records
 from counterfoil.cli.lanes import Row
-from counterfoil.cli.source import actor_name
-from counterfoil.graph import Edge, Graph
-from counterfoil.views import CallView
+from counterfoil.flow import Flow, labels_of, ops
+from counterfoil.graph import Graph
+from counterfoil.views import CallView, actor_name
 
 __all__ = ["rows"]
-
-_WORDS: Final = {
-    "chat": "chat",
-    "text_completion": "completion",
-    "execute_tool": "tool",
-    "retrieval": "retrieval",
-}
 
 
 @dataclass(slots=True)
@@ -37,64 +28,20 @@ class _Line:
     call: CallView | None = None
 
 
-class _Flow:
-    def __init__(self, graph: Graph, *, hops: bool) -> None:
-        agents = graph.agents()
-        self._by_id = {call.id: call for call in graph.calls}
-        self.shown = {
-            call.id: call
-            for call in graph.calls
-            if call.op in records.ACTIVATIONS and (hops or call.actor in agents)
-        }
-        self._into: dict[str, list[Edge]] = {}
-        for edge in graph.edges:
-            if edge.target is not None and edge.kind != "return":
-                self._into.setdefault(edge.target.id, []).append(edge)
-
-    def enclosing(self, call: CallView | None) -> CallView | None:
-        """The nearest activation shown that a call is or runs in."""
-        for _ in range(len(self._by_id) + 1):
-            if call is None or call.id in self.shown:
-                return call
-            call = self._by_id.get(call.parent or "")
-        return None
-
-    def upstream(self, call: CallView) -> Iterator[tuple[CallView, list[str]]]:
-        """Activations shown that led to one, nearest only, with the actors passed on the way."""
-        level: list[tuple[CallView, list[str]]] = [(call, [])]
-        seen = {call.id}
-        while level:
-            following: list[tuple[CallView, list[str]]] = []
-            for one, via in level:
-                for edge in self._into.get(one.id, []):
-                    for source in edge.sources:
-                        found = self.enclosing(source)
-                        if found is not None and found is not call and source.op not in records.ACTIVATIONS:
-                            source = found
-                        if source.id in seen:
-                            continue
-                        seen.add(source.id)
-                        if source.id in self.shown:
-                            yield source, via
-                        else:
-                            following.append((source, [source.actor, *via]))
-            level = following
-
+class _Flow(Flow):
     def lines(self, graph: Graph) -> Iterator[_Line]:
         """Activations, answers that came back, and handoffs that nobody here took up."""
         for call in self.shown.values():
             line = _Line(_at(call), call.actor, "node", call=call)
-            line.kinds = list(
-                dict.fromkeys(edge.handoff.content.kind for edge in self._into.get(call.id, []))
-            )
-            for source, via in self.upstream(call):
-                line.sources.append(source)
-                line.via += [name for name in via if name not in line.via]
+            line.kinds = list(dict.fromkeys(edge.handoff.content.kind for edge in self.into.get(call.id, [])))
+            for one in self.upstream(call):
+                line.sources.append(one.call)
+                line.via += [name for name in one.via if name not in line.via]
             yield line
         for edge in graph.edges:
             content = edge.handoff.content
             sources = [one for one in map(self.enclosing, edge.sources) if one is not None]
-            if edge.target is None or edge.target.id not in self._by_id:
+            if edge.target is None or edge.target.id not in self.by_id:
                 status = edge.receipt or (
                     "accepted" if edge.target is not None else graph.without_receipt(edge)
                 )
@@ -107,16 +54,6 @@ class _Flow:
                 target = self.enclosing(edge.target)
                 if target is not None and sources:
                     yield _Line(max(map(_ended, sources)), target.actor, "touch", ["return"], sources)
-
-    def work(self, graph: Graph) -> dict[str, Counter[str]]:
-        """What each activation shown did itself: how many calls of which kind."""
-        found: dict[str, Counter[str]] = {}
-        for call in graph.calls:
-            if call.op in _WORDS or call.op == "embeddings":
-                inside = self.enclosing(call)
-                if inside is not None:
-                    found.setdefault(inside.id, Counter())[_WORDS.get(call.op, call.op)] += 1
-        return found
 
 
 def rows(
@@ -133,13 +70,13 @@ def rows(
     actors = dict.fromkeys(
         name for line in found for name in (line.actor, *line.senders, *(one.actor for one in line.sources))
     )
-    labels = {actor: safe(label) for actor, label in _labels(list(actors)).items()}
+    labels = {actor: safe(label) for actor, label in labels_of(list(actors)).items()}
     drawn = []
     for line in found:
         op = line.call.op if line.call is not None else line.kinds[0]
         did = work.get(line.call.id, Counter()) if line.call is not None else Counter()
         names = [line.actor, *(one.actor for one in line.sources)]
-        if not any([wanted(name, one) for name in names for one in (op, *_ops(did))]):
+        if not any([wanted(name, one) for name in names for one in (op, *ops(did))]):
             continue
         sources = [labels[one.actor] for one in line.sources] or [labels[name] for name in line.senders]
         number = numbers[line.call.id] if line.call is not None else None
@@ -159,22 +96,6 @@ def _text(line: _Line, numbers: list[int], did: Counter[str]) -> str:
     if line.via:
         told.append("via " + ", ".join(actor_name(name).rpartition("/")[2] for name in line.via))
     return "; ".join(told)
-
-
-def _ops(did: Counter[str]) -> list[str]:
-    return [op for op, word in _WORDS.items() if word in did] + (
-        ["embeddings"] if "embeddings" in did else []
-    )
-
-
-def _labels(actors: list[str]) -> dict[str, str]:
-    """The last name of each actor; its whole path where two share it."""
-    names = {actor: actor_name(actor) for actor in actors}
-    last = Counter(name.rpartition("/")[2] for name in names.values())
-    return {
-        actor: name if last[name.rpartition("/")[2]] > 1 else name.rpartition("/")[2]
-        for actor, name in names.items()
-    }
 
 
 def _at(call: CallView) -> int:

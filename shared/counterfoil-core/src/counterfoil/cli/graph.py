@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Annotated, Any, TypeAlias
 
@@ -17,8 +17,12 @@ from counterfoil.cli.options import Actor, Debug, E, Evidence, Json, Op, Run, ev
 from counterfoil.cli.progress import watched
 from counterfoil.cli.rows import moment, statement_of
 from counterfoil.cli.source import Choice, RunInfo, Source, open_source, short
+from counterfoil.digest import sha256_hex
+from counterfoil.errors import ConfigError
 from counterfoil.graph import Graph
 from counterfoil.log import Entry
+from counterfoil.report import diagrams
+from counterfoil.report.picture import Group, picture
 from counterfoil.views import CallView, Runs
 
 __all__ = ["graph"]
@@ -31,6 +35,8 @@ def graph(
     actor: Actor = None,
     op: Op = None,
     json: Json = False,
+    mermaid: Annotated[bool, typer.Option("--mermaid", help="Print a Mermaid flowchart.")] = False,
+    dot: Annotated[bool, typer.Option("--dot", help="Print a digraph for Graphviz.")] = False,
     evidence: Evidence = None,
     debug: Debug = False,
 ) -> int:
@@ -42,11 +48,15 @@ def graph(
       counterfoil graph --run last --hops
       counterfoil graph --actor writer
       counterfoil graph evidence/ --json
+      counterfoil graph --run last --mermaid > run.mmd
+      counterfoil graph --run last --dot | dot -Tsvg > run.svg
 
     A lane for each agent, time downwards, handoffs as arrows. Numbers count the activations drawn;
     `command <- 1` says that a statement of that kind joins this one to activation 1. With --json all nodes
-    and edges, those inside agents too.
+    and edges, those inside agents too. --mermaid and --dot print what is drawn as text for other programs, at most
+    one page of it.
     """
+    _one_form(json=json, mermaid=mermaid, dot=dot)
     source = open_source(evidence_path(e, evidence))
     choice = Choice(actor, op)
     # Calls, statements, runs, and all once more where one run is asked for.
@@ -61,9 +71,46 @@ def graph(
         choice.check()
         output.out(output.json_text({"nodes": nodes, "edges": edges}, indent=2))
         return source.close()
-    _draw(source, held, chosen, choice, hops=hops)
+    if mermaid or dot:
+        _diagram(source, held, chosen, choice, hops=hops, draw=diagrams.mermaid if mermaid else diagrams.dot)
+    else:
+        _draw(source, held, chosen, choice, hops=hops)
     choice.check()
     return source.close()
+
+
+def _one_form(**asked: bool) -> None:
+    named = [f"--{name}" for name, value in asked.items() if value]
+    if len(named) > 1:
+        raise ConfigError(
+            "a graph is printed in one form",
+            code="CF-CLI-110",
+            where=" ".join(named),
+            hint="name one of them",
+        )
+
+
+def _diagram(
+    source: Source,
+    held: _Held,
+    chosen: str | None,
+    choice: Choice,
+    *,
+    hops: bool,
+    draw: Callable[[list[Group]], diagrams.Diagram],
+) -> None:
+    groups = []
+    for about, part in held.parts(source, outside=chosen is None):
+        # A run's own identifier may be any text; its digest never is, and stays when other runs come.
+        name = "run_" + sha256_hex(about.id.encode())[:16] if about is not None else "outside"
+        groups.append(picture(part, Group(name, _title(about, part)), hops=hops, wanted=choice))
+    drawn = draw(groups)
+    output.out(drawn.text.rstrip("\n"))
+    if drawn.nodes or drawn.links:
+        output.note(
+            f"note: a page is full: {drawn.nodes} nodes and {drawn.links} links are not drawn; "
+            "--run and --actor choose, --json has all"
+        )
 
 
 def _draw(source: Source, held: _Held, chosen: str | None, choice: Choice, *, hops: bool) -> None:

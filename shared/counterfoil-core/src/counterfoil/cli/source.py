@@ -14,7 +14,7 @@ from counterfoil.log import CheckpointSeen, Entry, LogScan, Problem, covered
 from counterfoil.reader import Reader, read
 from counterfoil.settings import load as settings
 from counterfoil.stores import FolderStore
-from counterfoil.views import Runs
+from counterfoil.views import Runs, actor_name
 
 __all__ = ["Choice", "RunInfo", "Source", "actor_name", "choose", "open_source", "short"]
 
@@ -212,11 +212,6 @@ def open_source(evidence: str) -> Source:
             hint="name the folder that a run wrote",
         )
     return source
-
-
-def actor_name(actor: str) -> str:
-    """An actor path as people read it: names decoded, joined by ``/``."""
-    return "/".join(unquote(name) for name in actor.split("/"))
 
 
 def short(digest: str) -> str:
