@@ -85,7 +85,7 @@ PROJECTS = sorted([path.parent for path in ROOT.glob("*/*/pyproject.toml")])
 SOURCES = sorted(
     str(path.relative_to(ROOT)) for project in PROJECTS for path in project.glob("src/*counterfoil*")
 )
-_QUICK = "not slow and not long"
+_QUICK = "not slow and not long and not engines"
 UNIT = ["shared", "packages", "examples"]
 LARGE = {"dask", "parquet", "ray"}
 """Extras that only the session `engines` installs."""
