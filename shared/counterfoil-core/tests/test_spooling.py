@@ -431,3 +431,20 @@ def test_nothing_is_marked_as_sent_over_what_was_not(lab: Any, pail: Pail) -> No
         Sender(spool(), pail).send(log, 1)  # type: ignore[arg-type]
     assert caught.value.code == "CF-S3-041"
     assert len(list((spool().root / log).glob("*.seg"))) == 2
+
+
+def test_a_segment_that_failed_alone_goes_after_its_pause(
+    lab: Any, pail: Pail, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not only when the uploader wakes up for something else."""
+    monkeypatch.setattr(uploading, "LONGEST_PAUSE", 0.5)
+    monkeypatch.setattr(uploading, "DEAD_FIRST", 3600.0)
+    pail.options = Options(upload_after=0.05, close_wait=5.0)
+    recorder = Recorder(URI)
+    pail.bad = recorder.open().log
+    lab.run(recorder)
+    wait(lambda: spool().backlog().error is not None)
+    pail.bad = ""
+    wait(lambda: not spool().backlog().segments)
+    recorder.close()
+    assert verdict(lab, pail) == "intact"

@@ -167,6 +167,7 @@ class Uploader:
         due = self._dead_at
         if any(self._owed(log) for log in self._sealed):
             due = min(due, self._retry_at)
+        due = min([due, *(at for log, at in self._poisoned.items() if at > now and log in self._sealed)])
         timeout = max(0.0, max(due, self._retry_at) - now)  # a failing bucket is left alone until then
         ending = False
         while True:
