@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
@@ -97,6 +98,8 @@ def test_commands_read_a_bucket_as_they_read_a_folder(
         ("log", "--json"),
         ("handoffs", "--json", "--hops"),
         ("graph", "--json"),
+        ("graph", "--mermaid"),
+        ("graph", "--dot"),
         ("show", "run/1", "--json", "-e"),
         ("environment", "--json"),
         ("verify", "--json"),
@@ -107,6 +110,16 @@ def test_commands_read_a_bucket_as_they_read_a_folder(
         for side in ("left", "right"):
             one[side].pop("evidence")
     assert differ[0] == differ[1]
+
+
+def test_a_page_is_the_same_from_both_but_for_place_and_time(filled: Any) -> None:
+    pages = []
+    for place in (filled.uri, str(filled.folder / "evidence")):
+        out = filled.folder / "case.html"
+        assert main(["report", place, "--force", "-o", str(out)]) == 0
+        text = re.sub(r"Verified [-0-9 :]+ UTC", "", out.read_text(encoding="utf-8"))
+        pages.append(text.replace(place, "PLACE"))
+    assert pages[0] == pages[1]
 
 
 def test_a_bundle_and_an_export_are_the_same_from_both(filled: Any) -> None:
@@ -265,6 +278,21 @@ def test_many_logs_under_one_prefix_list_and_verify(s3_place: Any) -> None:
     assert len(store.logs()) == 1100
     assert store.size() == 1100 * len(data)
     assert sum(1 for _ in bucket.versions(bucket.address.root)) == 1100
+
+
+def test_one_run_is_judged_by_its_logs_alone(filled: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    """What was put on top of another log's objects is none of its business."""
+    (log,) = open_store(filled.uri).logs()
+    assert main(["verify", filled.uri, "--run", "last"]) == 0
+    other = {"Bucket": filled.name, "Key": filled.key("0" * 16 + "/00000000.seg")}
+    filled.admin.delete_object(**other)
+    assert main(["verify", filled.uri, "--run", "last"]) == 0
+    own = {"Bucket": filled.name, "Key": filled.key(f"{log}/00000000.seg")}
+    filled.admin.delete_object(**own)
+    assert main(["verify", filled.uri, "--run", "last"]) == 3
+    told = capsys.readouterr().out
+    assert f"CF-S3-021 {log}/00000000.seg" in told
+    assert "0" * 16 + "/" not in told
 
 
 def test_bundles_stay_out_of_buckets(filled: Any) -> None:

@@ -167,6 +167,17 @@ def test_ancestry_crosses_runs_and_logs(lab: Any) -> None:
     assert gone == [cited]
 
 
+def test_a_checkpoint_inside_a_run_is_of_no_other_run(lab: Any) -> None:
+    recorder = lab.recorder()
+    root = recorder.start("invoke_workflow", "one", actor=("a",))
+    recorder.open().checkpoint()
+    assert recorder.flush()
+    recorder.end(root)
+    recorder.close()
+    made = cut(lab, run=root.id)
+    assert (made.fillers, made.others, made.verification.verdict) == (1, 0, "intact")
+
+
 def test_other_runs_at_the_same_time_are_told_without_what_they_hold(lab: Any) -> None:
     recorder = lab.recorder()
     one = recorder.start("invoke_workflow", "one", actor=("a",), request=recorder.value("asked " * 60))
@@ -175,7 +186,7 @@ def test_other_runs_at_the_same_time_are_told_without_what_they_hold(lab: Any) -
     recorder.end(two)
     recorder.close()
     made = cut(lab, run=one.id)
-    assert (made.fillers, made.verification.verdict) == (1, "intact")
+    assert (made.fillers, made.others, made.verification.verdict) == (1, 1, "intact")
     assert "secret" not in (lab.root / "cut.bundle").read_text(encoding="utf-8")
     made = cut(lab, "only.bundle", run=one.id, only=True)
     assert (made.fillers, made.verification.verdict) == (0, "incomplete")

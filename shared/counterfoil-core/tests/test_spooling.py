@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -160,6 +161,9 @@ def test_what_cannot_be_sent_stays_and_the_next_process_sends_it(
     assert second != first  # nobody could tell whether the first may be gone on with
     assert pail.logs() == {}
     pail.down = None
+    wait(
+        lambda: all(one.name != "counterfoil-upload" for one in threading.enumerate())
+    )  # it knows of a failure
     third = written(lab)
     assert third in (first, second)
     wait(lambda: not push(pail)[1].segments)  # type: ignore[arg-type]

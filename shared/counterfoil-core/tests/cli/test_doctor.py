@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from counterfoil import choosing, health, keys, settings
+from counterfoil import health, keys, locking, settings
 
 
 def statuses(found: list[dict[str, Any]]) -> dict[str, set[str]]:
@@ -93,7 +93,7 @@ def test_the_disk(free: int, kind: str, worst: str, tmp_path: Path, monkeypatch:
 def test_the_file_system_of_a_folder() -> None:
     if Path("/proc/self/mounts").exists():
         assert health._file_system(Path("/proc/self")) == "proc"
-    assert not choosing.is_live("nobody/0000000000000000")
+    assert not locking.is_live("nobody/0000000000000000")
 
 
 def test_init_makes_an_identity_and_settings_once(cli: Any) -> None:

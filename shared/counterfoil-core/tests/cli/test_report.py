@@ -11,8 +11,12 @@ from typing import Any
 
 import pytest
 
+import counterfoil
 from counterfoil import keys
+from counterfoil.report.gathering import gather
+from counterfoil.report.page import Judged, page
 from counterfoil.report.style import CSS
+from counterfoil.report.tables import UNSIGNED
 
 VOID = {"meta"}
 
@@ -241,3 +245,25 @@ def test_the_same_evidence_gives_the_same_page_but_for_the_time(cli: Any, desk: 
         text = (cli.folder / "case.html").read_text(encoding="utf-8")
         pages.append(re.sub(r"Verified [-0-9 :]+ UTC", "", text))
     assert pages[0] == pages[1]
+
+
+def test_what_no_checkpoint_covers_is_told(cli: Any, home: Any, tmp_path: Path) -> None:
+    with home(cli.home):
+        recorder = counterfoil.Recorder(tmp_path / "evidence")
+        root = recorder.start("invoke_workflow", "w", actor=("w",), request=recorder.value(1))
+        recorder.end(root, response=recorder.value("first"))
+        recorder.close()
+    reader = counterfoil.read(tmp_path / "evidence")
+    (log,) = reader.logs()
+    before = gather(reader)
+    start = before.parts[0].steps[0].index
+    assert before.covered[log] > start
+    judged = Judged(counterfoil.verify(tmp_path / "evidence"), keys.Keyring(), 0)
+
+    def told(known: int) -> str:
+        case = gather(reader, known={log: known})
+        return page(reader, case, judged, place="here", run=None, content=False)
+
+    assert UNSIGNED not in told(before.covered[log])
+    assert told(start + 1).count(UNSIGNED) == 1  # its end
+    assert told(start).count(UNSIGNED) == 2

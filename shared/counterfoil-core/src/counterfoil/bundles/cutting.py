@@ -19,7 +19,7 @@ from counterfoil.bundles.parts import BlobGraph, Finder, Part, part_of
 from counterfoil.bundles.store import BundleStore, open_place
 from counterfoil.bundles.verifying import verify_bundle
 from counterfoil.digest import Reference
-from counterfoil.entries import Entry
+from counterfoil.entries import OPENERS, OWN, Entry
 from counterfoil.errors import BundleError
 from counterfoil.findings import Verification
 from counterfoil.stores import FolderStore, check_exists
@@ -36,7 +36,8 @@ _TOLD: Final = 8
 class Cut:
     """A bundle that was cut: where, of what, how large, and what ``verify`` says of it here.
 
-    ``fillers`` are entries of other runs that were recorded meanwhile, ``damage`` is what could not be read.
+    ``fillers`` are entries that were recorded meanwhile, ``others`` those of them that are of other runs, ``damage`` is
+    what could not be read.
     """
 
     path: str
@@ -45,6 +46,7 @@ class Cut:
     size: int
     counts: dict[str, int]
     fillers: int
+    others: int
     damage: tuple[str, ...]
     verification: Verification
     unchanged: bool = False
@@ -113,8 +115,20 @@ def bundle(
         size = file.tell()
         unchanged = _place(file, temporary, target, force=force)
     return Cut(
-        str(target), kind, asked or "", size, cutter.counts, cutter.fillers, damage, verified, unchanged
+        str(target),
+        kind,
+        asked or "",
+        size,
+        cutter.counts,
+        cutter.fillers,
+        cutter.others,
+        damage,
+        verified,
+        unchanged,
     )
+
+
+_LOGS_OWN: Final = frozenset({*OPENERS, *OWN, "stored"})
 
 
 class Cutter:
@@ -125,7 +139,7 @@ class Cutter:
         self._kind, self._asked = kind, asked
         selection = evidence.selection
         self._shown: dict[str, set[int]] = {}
-        self.fillers = 0
+        self.fillers = self.others = 0
         for origin in sorted(evidence.logs):
             wanted = {one.index for one in selection.wanted(origin)}
             span = selection.spans.get(origin)
@@ -171,6 +185,8 @@ class Cutter:
                     for head, size, _, _ in heads_of(event, read, stood):
                         if head in self._heads:
                             self._heads[head].add(size)
+                elif event.index in self._shown[origin]:
+                    self.others += event.op not in _LOGS_OWN
         self._blobs = {one.hex(): graph.blobs[one].size for one in graph.reach(roots)}
 
     def write(self, file: BinaryIO, ring: keys.Keyring | None) -> None:

@@ -118,8 +118,13 @@ def _told(cut: cutting.Cut) -> dict[str, Any]:
 def _print(cut: cutting.Cut) -> None:
     for one in cut.damage:
         output.note(f"note: the evidence is damaged: {output.clean(one)}")
-    if cut.fillers:
-        output.note(f"note: {cut.fillers} entries of other runs stand between; --only leaves them out")
+    if cut.others:
+        many = (
+            "1 entry of another run stands"
+            if cut.others == 1
+            else f"{cut.others} entries of other runs stand"
+        )
+        output.note(f"note: {many} between; --only leaves them out")
     print_findings(cut.verification)
     state = "stands there already" if cut.unchanged else f"{cut.size} bytes"
     output.out(f"{cut.kind} {output.clean(cut.asked)} in {output.clean(cut.path)}: {state}")

@@ -15,7 +15,7 @@ from counterfoil.cli.source import Source, open_source
 from counterfoil.cli.verify import print_findings, summary
 from counterfoil.errors import ConfigError
 from counterfoil.findings import EXIT_CODES
-from counterfoil.report.gathering import gather
+from counterfoil.report.gathering import gather, limits
 from counterfoil.report.page import Judged, page
 from counterfoil.report.writing import check_place, write
 from counterfoil.settings import load as settings
@@ -55,9 +55,10 @@ def report(
     source = open_source(evidence_path(e, evidence))
     check_place(out, source.store, force=force)
     chosen = source.run_id(run)
-    with watched(source.store, passes=4 + (run is not None)):
+    with watched(source.store, passes=5 + (run is not None)):
+        known = limits(source)
         judged = _judge(source, chosen)
-        case = gather(source, run=chosen)
+        case = gather(source, run=chosen, known=known)
         judged = Judged(judged.verification, judged.ring, judged.at, judged.policy, _damage(source))
         written = page(source, case, judged, place=source.store.place, run=chosen, content=not no_content)
     size = write(out, written, force=force)

@@ -157,6 +157,7 @@ def _part(told: dict[str, Any], tail: _Tail, log: str) -> Part:
         {_verdict(one): count for one, count in _counts(told["more"]).items()},
         valid,
         {_digest(name): _of(32, bytes.fromhex(raw)) for name, raw in _named(told["keys"]).items()},
+        set(_texts(told["streams"])),
     )
 
 

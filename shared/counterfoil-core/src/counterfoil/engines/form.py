@@ -100,6 +100,7 @@ def pack_part(part: Part, *, packed: bool = False) -> bytes:
         "signed": signed.told,
         "start": [*part.start[:3], [peak.hex() for peak in part.start[3]]],
         "state": _state(part.state),
+        "streams": sorted(part.told),
         "ties": [ties.open, ties.started, ties.ended, ties.runs, sorted(ties.touched)],
         "valid": len(part.valid),
     }

@@ -119,7 +119,7 @@ def mermaid(groups: Iterable[Group]) -> Diagram:
     """
     every = list(groups)
     form = _Form(
-        lambda group: f'subgraph {_id(group.id)}["{_mermaid(group.title)}"]',
+        lambda group: f'subgraph {_id(group.id)}["{_mermaid(group.title, _WORDS)}"]',
         _mermaid_node,
         _mermaid_link,
         "end",
@@ -165,7 +165,7 @@ def dot(groups: Iterable[Group]) -> Diagram:
     """
     every = list(groups)
     form = _Form(
-        lambda group: f'subgraph "cluster_{_id(group.id)}" {{ label="{_dot(group.title)}";',
+        lambda group: f'subgraph "cluster_{_id(group.id)}" {{ label="{_dot(group.title, _WORDS)}";',
         _dot_node,
         _dot_link,
         "}",

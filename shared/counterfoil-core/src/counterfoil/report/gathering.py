@@ -12,12 +12,12 @@ from counterfoil.digest import Reference, is_reference
 from counterfoil.dsse import Envelope
 from counterfoil.errors import CounterfoilError
 from counterfoil.graph import Graph
-from counterfoil.log import Entry
+from counterfoil.log import Entry, covered
 from counterfoil.reader import Reader
 from counterfoil.report.excerpts import bounded
 from counterfoil.views import CallView, Runs, join
 
-__all__ = ["Case", "LogFacts", "Part", "RunFacts", "Step", "environment", "gather"]
+__all__ = ["Case", "LogFacts", "Part", "RunFacts", "Step", "environment", "gather", "limits"]
 
 RUNS: Final = 20
 """Runs that a page shows step by step: the last ones."""
@@ -81,10 +81,20 @@ class Case:
     logs: list[LogFacts]
     runs: list[RunFacts]
     parts: list[Part]
+    covered: dict[str, int]
 
 
-def gather(reader: Reader, *, run: str | None = None) -> Case:
-    """Read evidence for a page: all of it (the last ``RUNS`` runs in full), or one run. It judges nothing."""
+def limits(reader: Reader) -> dict[str, int]:
+    """How many entries of each log a checkpoint stands behind: asked before evidence is judged, for it may grow."""
+    return {log: covered(reader.store, log) for log in reader.logs()}
+
+
+def gather(reader: Reader, *, run: str | None = None, known: dict[str, int] | None = None) -> Case:
+    """Read evidence for a page: all of it (the last ``RUNS`` runs in full), or one run. It judges nothing.
+
+    ``known`` are the ``limits`` that were judged, without it those of now.
+    """
+    known = limits(reader) if known is None else known
     logs, every = _survey(reader)
     runs = [one for one in every if run in (None, one.id)]
     shown = {one.id: one for one in runs[-RUNS:]}
@@ -101,9 +111,8 @@ def gather(reader: Reader, *, run: str | None = None) -> Case:
         statement = _statement(entry)
         if statement is not None and isinstance(statement.predicate, _TOLD):
             signed.append((found, entry, statement))
-    return Case(
-        list(logs.values()), runs, list(_parts(reader, run, shown, list(calls.values()), steps, signed))
-    )
+    parts = list(_parts(reader, run, shown, list(calls.values()), steps, signed))
+    return Case(list(logs.values()), runs, parts, known)
 
 
 def environment(reader: Reader, facts: RunFacts) -> dict[str, Any] | None:

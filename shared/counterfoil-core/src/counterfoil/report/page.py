@@ -36,6 +36,7 @@ _MEANS: Final = {
     "cannot-tell": "Nothing known on the machine that wrote this page says whether this evidence is right. What "
     "stands below is what the evidence says of itself.",
 }
+_GRAVEST: Final = ["broken", "cannot-tell", "incomplete", "intact"]
 _NAV: Final = (
     '<nav aria-label="On this page"><a href="#verdict">Verdict</a> | <a href="#left">Left out</a> | '
     '<a href="#runs">Runs</a> | <a href="#environment">Environment</a> | <a href="#check">How to check</a></nav>'
@@ -67,7 +68,7 @@ def page(reader: Reader, case: Case, judged: Judged, *, place: str, run: str | N
 
     ``content`` shows excerpts of requests and responses.
     """
-    room = Room(Excerpts(reader) if content else None)
+    room = Room(Excerpts(reader) if content else None, case.covered)
     parts = [
         (part, f"{_heading(part, number)}{of_part(part, room)}") for number, part in enumerate(case.parts, 1)
     ]
@@ -139,7 +140,7 @@ def _findings(caption: str, found: list[Finding]) -> str:
         return ""
     rows = [
         [text(one.verdict), code(one.code), code(one.where), text(one.message), text(one.hint)]
-        for one in found[:FINDINGS]
+        for one in sorted(found, key=lambda one: _GRAVEST.index(one.verdict))[:FINDINGS]
     ]
     more = _more(len(found) - FINDINGS, "findings", "counterfoil verify lists them")
     return f"<h3>{text(caption)}</h3>{table(caption, ['Verdict', 'Code', 'Where', 'What', 'What to do'], rows)}{more}"

@@ -23,16 +23,25 @@ LANES: Final = 8
 """Lanes beside each other; of more actors each step names its own only."""
 
 
+UNSIGNED: Final = "no checkpoint covers this yet"
+
+
 @dataclass(slots=True)
 class Room:
     """What still fits on the page, counters for anchors, and what did not fit."""
 
     excerpts: Excerpts | None
+    covered: dict[str, int]
+    """Entries of each log that a checkpoint stands behind."""
     steps: int = STEPS
     calls: int = CALLS
     handoffs: int = HANDOFFS
     numbers: Counter[str] = field(default_factory=Counter)
     left: Counter[str] = field(default_factory=Counter)
+
+    def covers(self, log: str, index: int) -> bool:
+        """Whether a checkpoint stands behind an entry: until then nothing signed covers a record."""
+        return index < self.covered.get(log, 0)
 
     def number(self, kind: str) -> int:
         """The next number of a kind of anchor."""
@@ -76,7 +85,7 @@ def of_part(part: Part, room: Room) -> Html:
     for row in kept:
         places.handoffs.setdefault(row["digest"], room.number("handoff"))
     return Html(
-        _handoffs(part, kept, places) + _lanes(steps, numbers, places) + _calls(steps, places, room.excerpts)
+        _handoffs(part, kept, places) + _lanes(steps, numbers, places, room) + _calls(steps, places, room)
     )
 
 
@@ -121,7 +130,7 @@ def _handoffs(part: Part, rows: list[dict[str, object]], places: _Places) -> str
 # -- lanes ------------------------------------------------------------------------------------------------------------
 
 
-def _lanes(steps: list[Step], numbers: list[int], places: _Places) -> str:
+def _lanes(steps: list[Step], numbers: list[int], places: _Places, room: Room) -> str:
     if not steps:
         return ""
     actors = list(dict.fromkeys(step.actor for step in steps))
@@ -129,6 +138,8 @@ def _lanes(steps: list[Step], numbers: list[int], places: _Places) -> str:
     rows = []
     for step, number in zip(steps, numbers, strict=True):
         mark, what = _told(step, places)
+        if not room.covers(step.log, step.index):
+            what = Html(f"{what}, <strong>{UNSIGNED}</strong>")
         row = [Html(str(number)), text(moment(step.at).partition(" ")[2])]
         row += [Lane(f'<b aria-hidden="true">{mark}</b>' if step.actor == one else "") for one in lanes]
         rows.append([*row, name(actor_name(step.actor)), what, code(f"{step.log}/{step.index}")])
@@ -175,23 +186,26 @@ def _ended(call: CallView) -> str:
 # -- calls ------------------------------------------------------------------------------------------------------------
 
 
-def _calls(steps: list[Step], places: _Places, excerpts: Excerpts | None) -> str:
+def _calls(steps: list[Step], places: _Places, room: Room) -> str:
     found = []
     for step in steps:
         if step.call is not None and step.call.id in places.details:
-            found.append(_call(step.call, places, excerpts))
+            found.append(_call(step.call, places, room))
     return f"<h3>Calls</h3>{''.join(found)}" if found else ""
 
 
-def _call(call: CallView, places: _Places, excerpts: Excerpts | None) -> str:
+def _call(call: CallView, places: _Places, room: Room) -> str:
     number = places.details[call.id]
     began, ended = _at(call.start.body), _at(call.end.body) if call.end is not None else None
     took = f"{(ended - began) / 1000:,.0f} ms" if ended is not None and began and ended >= began else None
     values = [("request", call.request), ("response", call.response), ("error", call.error)]
+    ends = call.end or call.start
+    unsigned = "" if room.covers(ends.log, ends.index) else f", {UNSIGNED}"
+    excerpts = room.excerpts
     facts: list[tuple[str, str | None]] = [
         ("actor", name(actor_name(call.actor))),
         ("address", text(call.address)),
-        ("status", text(call.status)),
+        ("status", text(call.status + unsigned)),
         ("began", text(moment(began))),
         ("took", took),
         ("step", link("step", places.calls.get(call.id), f"step {places.calls.get(call.id)}")),
