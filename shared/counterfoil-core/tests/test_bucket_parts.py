@@ -373,7 +373,10 @@ def row(name: str) -> dict[str, Any]:
         [{"IsTruncated": True}],
         [{"IsTruncated": True, "NextKeyMarker": ""}],
         [{"IsTruncated": True, "NextKeyMarker": "a"}, {"IsTruncated": True, "NextKeyMarker": "a"}],
-        [{"IsTruncated": True, "NextKeyMarker": "a", "Versions": [row("a"), row("b")]}, {"Versions": [row("a")]}],
+        [
+            {"IsTruncated": True, "NextKeyMarker": "a", "Versions": [row("a"), row("b")]},
+            {"Versions": [row("a")]},
+        ],
     ],
 )
 def test_a_listing_that_goes_nowhere_or_back_is_refused(
