@@ -174,6 +174,19 @@ def test_what_the_archive_lost_is_not_taken_away_here(lab: Any, logs: Aged) -> N
     assert runs_in(lab.evidence, logs.place) == logs.runs
 
 
+def test_what_was_put_back_and_written_on_is_not_taken_away(lab: Any, logs: Aged) -> None:
+    """The archive holds what was stated, but not what came since."""
+    logs.archive()
+    name = logs.old[0]
+    shutil.copytree(logs.place / name, lab.evidence / name)
+    end_log(FolderStore(lab.evidence), keys.load_or_create_identity(), name)
+    size = sum(path.stat().st_size for path in (lab.evidence / name).iterdir())
+    done = logs.archive()
+    assert not done.finished
+    assert [one.name for one, _ in done.skipped] == [name]
+    assert sum(path.stat().st_size for path in (lab.evidence / name).iterdir()) == size
+
+
 @pytest.mark.parametrize("where", ["evidence", "evidence/inside", "."])
 def test_an_archive_is_no_part_of_the_evidence(lab: Any, logs: Aged, where: str) -> None:
     with pytest.raises(ArchiveError) as caught:

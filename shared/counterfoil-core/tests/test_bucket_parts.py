@@ -363,6 +363,34 @@ def test_a_listing_is_parted() -> None:
     assert len(found.foreign) == 4
 
 
+def row(name: str) -> dict[str, Any]:
+    return {"Key": name, "VersionId": "v", "Size": 1, "LastModified": NOW, "IsLatest": True}
+
+
+@pytest.mark.parametrize(
+    "pages",
+    [
+        [{"IsTruncated": True}],
+        [{"IsTruncated": True, "NextKeyMarker": ""}],
+        [{"IsTruncated": True, "NextKeyMarker": "a"}, {"IsTruncated": True, "NextKeyMarker": "a"}],
+        [
+            {"IsTruncated": True, "NextKeyMarker": "a", "Versions": [row("a"), row("b")]},
+            {"Versions": [row("a")]},
+        ],
+    ],
+)
+def test_a_listing_that_goes_nowhere_or_back_is_refused(
+    pages: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither an endless listing nor versions of one key that stand apart, each of which would be its first."""
+    bucket = Bucket(Address.parse("s3://abc/p"), Options())
+    left = iter(pages)
+    monkeypatch.setattr(bucket, "_list", lambda prefix, marks: next(left))
+    with pytest.raises(BucketError) as failed:
+        list(bucket.versions("p/"))
+    assert failed.value.code == "CF-S3-015"
+
+
 # -- what waits -------------------------------------------------------------------------------------------------------
 
 

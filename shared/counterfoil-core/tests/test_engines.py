@@ -99,6 +99,13 @@ def test_answers_that_are_none_are_refused_and_nothing_else_happens(long: Path) 
     assert refused > 700
 
 
+@pytest.mark.parametrize("size", [(2 << 30) + 1, 1 << 40, 1 << 62])
+def test_no_room_is_taken_for_what_an_answer_says_of_its_size(size: int) -> None:
+    frame = b"\x28\xb5\x2f\xfd\xe0" + struct.pack("<Q", size) + b"\x01\x00\x00"
+    with pytest.raises(answers.NotAnAnswer):
+        answers.unpack_answer(form.PACKED + frame, "0" * 16)
+
+
 def _leaves(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     found = [path]
     if isinstance(value, dict):

@@ -10,7 +10,7 @@ import pytest
 from test_side_by_side import Counted, same
 
 import counterfoil
-from counterfoil import appending, frames, parts, stored, streams
+from counterfoil import appending, frames, parts, records, stored, streams
 from counterfoil.engines import work
 from counterfoil.recorder import Call, Recorder
 from counterfoil.stream_reading import frames_of
@@ -179,3 +179,40 @@ def test_what_is_told_in_two_segments_is_told_once(lab: Any, monkeypatch: pytest
     assert len(list(lab.evidence.rglob("*.seg"))) > 3
     Counted(monkeypatch)
     assert same(lab.evidence).verdict == "intact"
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_a_stream_that_ends_in_a_segment_of_its_own_is_open_no_more(
+    kept: bool, lab: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its end, with parts or without, is checked elsewhere; a checkpoint behind it is passed over all the same."""
+    monkeypatch.setattr(appending, "SEGMENT_SIZE", 1000)
+    if not kept:
+        monkeypatch.setattr(streams, "MOST_PARTS", 1)
+    recorder = lab.recorder()
+
+    def fill() -> None:
+        assert recorder.flush()
+        for number in range(20):
+            recorder.end(
+                recorder.start("chat", str(number), actor=("a",), request=recorder.value({"n": number}))
+            )
+            recorder.open().checkpoint()
+        assert recorder.flush()
+
+    call = recorder.start("chat", "m", actor=("a",))
+    for number in range(frames.FRAMES + 1):
+        recorder.stream(call).add(TEXT, f"{number} ")
+    fill()
+    recorder.end(call)
+    fill()
+    part = {"media": "application/octet-stream", "sha256": "0" * 64, "size": 1}
+    said = {"call": call.id, "frames": {"count": 1, "sha256": "0" * 64}, "number": 5, "part": part, "v": 1}
+    assert recorder.open().entry(
+        records.build({"name": "m", "op": "stream", "phase": "point"}, {"at": records.now(), "stream": said})
+    )
+    fill()
+    recorder.close()
+    Counted(monkeypatch)
+    found = same(lab.evidence)
+    assert "CF-VERIFY-013" not in [one.code for one in found.findings]

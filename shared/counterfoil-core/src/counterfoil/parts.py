@@ -229,7 +229,7 @@ def judge_part(check: LogCheck, part: Part, proven: Proven) -> bool:
         return False
     if not check.records.follows(before, part.ties.touched) or not stored.follows(before.parts, part.rows):
         return False
-    if not check.records.streams.told.isdisjoint(part.told):
+    if check.records.streams.meets(part.told):
         return False
     check.records.streams.told |= part.told
     proven.take(part.valid)

@@ -90,7 +90,7 @@ class StreamCheck:
             or not _counted(stream.get("frames"))
         ):
             raise _Wrong("a stream's checkpoint lacks what it has to say")
-        known = self.open.pop(call, None)
+        known = self._met(call)
         if "part" not in stream or (number == 1 and not self._first(f"begun {call}")):
             return
         running = Running(call) if number == 1 else known
@@ -106,7 +106,7 @@ class StreamCheck:
         self.open[call] = running
 
     def _end(self, call: object, stream: dict[str, Any]) -> None:
-        running = self.open.pop(call, None) if type(call) is str else None
+        running = self._met(call) if type(call) is str else None
         if type(call) is not str or not _is_end(stream):
             raise _Wrong("what is stated of a stream is no such thing")
         if "parts" not in stream or not self._first(f"ended {call}"):
@@ -143,6 +143,16 @@ class StreamCheck:
             raise _Wrong("a stream's parts are no list")
         for one in parts:
             yield _part(one)
+
+    def _met(self, call: str) -> Running | None:
+        """The open stream of a call, which is open no more."""
+        if self._before is not None:
+            self.told.add(f"met {call}")
+        return self.open.pop(call, None)
+
+    def meets(self, told: set[str]) -> bool:
+        """Whether a part of the log that told this says anything of a stream that is open before it."""
+        return any(f"met {call}" in told for call in self.open) or not self.told.isdisjoint(told)
 
     def _first(self, name: str) -> bool:
         new = name not in self.told

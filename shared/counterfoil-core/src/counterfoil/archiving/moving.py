@@ -18,7 +18,7 @@ from typing import Final
 
 from counterfoil import keys, locking, records, statements
 from counterfoil._folders import sync_folder
-from counterfoil.archived import Archived, Manifest, largest
+from counterfoil.archived import Archived, Manifest, largest, same_files
 from counterfoil.archiving.ending import OneLog, end_log, opening
 from counterfoil.archiving.facts import Facts, facts_of
 from counterfoil.archiving.places import Place, open_place, pieces_of
@@ -140,6 +140,10 @@ class _Mover:
                 self._out.skipped.append((by_name[one.name], "a writer has it"))
                 continue
             try:
+                # What was put back and written on is more than the archive has.
+                if same_files(self._store, one, self._store.segments(one.name)):
+                    self._out.skipped.append((by_name[one.name], "it was archived, and is another one now"))
+                    continue
                 self._take_away(one, place)
             finally:
                 for lock in locks:

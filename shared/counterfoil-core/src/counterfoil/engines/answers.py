@@ -44,6 +44,9 @@ def unpack_answer(data: bytes | bytearray, log: str) -> Part | No:
     """The part of ``log``, or why there is none; raises NotAnAnswer for everything else."""
     try:
         if data[:4] == PACKED:
+            # What a frame says of its size is taken at once, whatever ``max_output_size`` is.
+            if zstandard.frame_content_size(bytes(data[4:24])) > _MOST:
+                raise NotAnAnswer
             data = zstandard.ZstdDecompressor().decompress(
                 memoryview(data)[4:], max_output_size=_MOST, allow_extra_data=False
             )

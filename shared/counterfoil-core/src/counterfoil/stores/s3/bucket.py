@@ -178,7 +178,7 @@ class Bucket:
                 return bytes(store.get(key, options={"version": version, "range": (0, size)}).bytes())
             named = {"Bucket": self.address.bucket, "Key": key, "VersionId": version}
             return cast(
-                "bytes", self.clients.s3.get_object(Range=f"bytes=0-{size - 1}", **named)["Body"].read()
+                "bytes", self.clients.s3.get_object(Range=f"bytes=0-{size - 1}", **named)["Body"].read(size)
             )
 
         return self._persist(fetch, doing="read an object", where=key, budget=budget)
@@ -192,7 +192,11 @@ class Bucket:
         yield from found["Body"].iter_chunks(1 << 20)
 
     def versions(self, prefix: str) -> Iterator[Version]:
-        """Every version and delete marker of the keys that begin with a text: by key, oldest first within a key."""
+        """Every version and delete marker of the keys that begin with a text: by key, oldest first within a key.
+
+        Raises:
+            BucketError: CF-S3-001..012; CF-S3-015: the pages do not go on, or not in the order of the keys.
+        """
         marks: dict[str, str] = {}
         pending: list[Version] = []
         while True:
@@ -206,15 +210,29 @@ class Bucket:
             rows.sort(key=lambda row: row.key.encode())  # stable: newest first within a key, as S3 lists them
             for row in rows:
                 if pending and pending[0].key != row.key:
+                    if row.key.encode() < pending[0].key.encode():
+                        # Versions of one key that stand apart would each look like the first one.
+                        raise self._no_listing("it comes back to keys that were passed")
                     yield from oldest_first(pending)
                     pending = []
                 pending.append(row)
             if not page.get("IsTruncated"):
                 break
-            marks = {"KeyMarker": page["NextKeyMarker"]}
+            following = {"KeyMarker": page.get("NextKeyMarker") or ""}
             if page.get("NextVersionIdMarker"):
-                marks["VersionIdMarker"] = page["NextVersionIdMarker"]
+                following["VersionIdMarker"] = page["NextVersionIdMarker"]
+            if not following["KeyMarker"] or following == marks:
+                raise self._no_listing("it names no page that follows")
+            marks = following
         yield from oldest_first(pending)
+
+    def _no_listing(self, why: str) -> BucketError:
+        return BucketError(
+            f"the bucket's listing of versions is none: {why}",
+            code="CF-S3-015",
+            where=self.address.uri,
+            hint="ask whoever runs the server: keys come sorted, and every page names the next",
+        )
 
     def _list(self, prefix: str, marks: dict[str, str]) -> dict[str, Any]:
         found = self.clients.s3.list_object_versions(Bucket=self.address.bucket, Prefix=prefix, **marks)
