@@ -59,7 +59,7 @@ def test_killed_at_some_changes(lab: Any, direct: bool) -> None:
         check_killed(lab, logs, at, direct=direct)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("direct", [False, True], ids=["in one step", "file by file"])
 def test_killed_at_every_change(lab: Any, direct: bool) -> None:
     logs = aged(lab)
