@@ -320,7 +320,7 @@ def tradingagents(session: nox.Session) -> None:
         return
     if not Path(checkout, "tradingagents").is_dir():
         session.error(f"TRADINGAGENTS_CHECKOUT={checkout} holds no folder named tradingagents")
-    paths = session.posargs or ["integrations-tests"]
+    paths = session.posargs or ["integrations-tests/test_tradingagents.py"]
     _prepared(session, "frameworks", "tradingagents").run("pytest", "-m", "tradingagents", *paths)
 
 
