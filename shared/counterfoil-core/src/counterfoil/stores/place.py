@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
 from pathlib import Path
@@ -11,7 +12,7 @@ from counterfoil.findings import Finding
 __all__ = ["Place"]
 
 
-class Place:
+class Place(abc.ABC):
     """Answers for a place that is all there and judges nothing by itself."""
 
     on_read: Callable[[int], None] | None = None
@@ -21,9 +22,9 @@ class Place:
     """Whether logs come here one after the other, so that one may be cited here further than it stands here."""
 
     @property
+    @abc.abstractmethod
     def place(self) -> str:
         """The name of this place in errors and findings."""
-        raise NotImplementedError
 
     def holds(self, path: Path) -> bool:
         """Whether a path (without links) is inside this place, where every byte is evidence."""
@@ -36,7 +37,7 @@ class Place:
         """
         return None
 
-    def refresh(self) -> None:
+    def refresh(self) -> None:  # noqa: B027 - most places look anew every time
         """Look anew at what is there, where that was looked at once."""
 
     def doubts(self, names: Sequence[str] | None, *, retain: timedelta | None) -> Iterator[Finding]:
